@@ -36,6 +36,7 @@ pub use compile::{CompileOptions, Compiled, Enforcement, Limits, ResponseType, c
 pub use finding::{Finding, Severity};
 pub use fit::ToolKind;
 pub use format::{Delimiter, Format, ToonOptions, UnknownFormat};
+pub use format::{CompactJson, Delimiter, Format, ToonOptions, UnknownFormat, Unrepresentable};
 pub use inputs::{ReservedInput, ReservedInputs};
 pub use json::JsonText;
 pub use outcome::{

@@ -4,7 +4,7 @@
 //! no table: 10,000 items with a column of their own would otherwise be written as 100,000,000 times `null`. The same
 //! rule holds for TOON and for `table`.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
 use super::keys::Key;
 use super::layout::{Kind, Layout, Layouts, Member};

@@ -3,7 +3,13 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 use crate::json::decode_string;
+use crate::stream::equal32;
+
+/// Bytes that are compared at once.
+const BLOCK: usize = 32;
 
 /// The number of a key, in the order of first appearance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,9 +37,15 @@ impl Span {
     /// Returns the position behind the key at `pos`, if the same text is there.
     #[inline(always)]
     pub(super) fn matched(&self, bytes: &[u8], pos: usize) -> Option<usize> {
-        let end = pos + self.len as usize;
-        let known = &bytes[self.start as usize..(self.start + self.len) as usize];
-        (bytes.get(pos..end)? == known).then_some(end)
+        let (len, start) = (self.len as usize, self.start as usize);
+        if len <= BLOCK
+            && let Some(known) = bytes.get(start..).and_then(<[u8]>::first_chunk::<BLOCK>)
+            && let Some(found) = bytes.get(pos..).and_then(<[u8]>::first_chunk::<BLOCK>)
+        {
+            let mask = (1_u64 << len) - 1;
+            return (u64::from(equal32(known, found)) & mask == mask).then_some(pos + len);
+        }
+        (bytes.get(pos..pos + len)? == &bytes[start..start + len]).then_some(pos + len)
     }
 }
 
@@ -43,9 +55,9 @@ pub(super) struct Keys<'a> {
     /// Where each key was first seen.
     spans: Vec<Span>,
     /// By their characters, as they are without escapes.
-    plain: HashMap<Cow<'a, [u8]>, Key>,
+    plain: HashMap<Cow<'a, [u8]>, Key, RandomState>,
     /// Keys that are written with escapes, by their text.
-    escaped: HashMap<&'a str, Key>,
+    escaped: HashMap<&'a str, Key, RandomState>,
 }
 
 impl<'a> Keys<'a> {

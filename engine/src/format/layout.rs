@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 use super::keys::{Key, Keys, Span};
 
 /// The kind of a value, as far as a table distinguishes them.
@@ -62,8 +64,8 @@ struct Node {
     members: u32,
     /// Cells of a row, groups resolved.
     cells: u32,
-    /// The layout that was found last after this one; [`Layout::EMPTY`] if none was.
-    next: Layout,
+    /// The layouts that were found after this one, the last one first; [`Layout::EMPTY`] if there was none.
+    next: [Layout; 2],
     /// The layout with the same members in the order of their keys' numbers; set by [`Layouts::finish`].
     sorted: Option<Layout>,
     /// Whether every value is a cell or a group.
@@ -75,7 +77,7 @@ struct Node {
 pub(super) struct Layouts<'a> {
     pub(super) keys: Keys<'a>,
     nodes: Vec<Node>,
-    after: HashMap<(Layout, Member), Layout>,
+    after: HashMap<(Layout, Member), Layout, RandomState>,
     sorting: Vec<Member>,
 }
 
@@ -101,14 +103,15 @@ pub(super) struct Duplicate;
 impl<'a> Layouts<'a> {
     pub(super) fn new() -> Self {
         let key = Span { start: 0, len: 0 };
-        let mut layouts = Self { keys: Keys::default(), nodes: Vec::new(), after: HashMap::new(), sorting: Vec::new() };
+        let mut layouts =
+            Self { keys: Keys::default(), nodes: Vec::new(), after: HashMap::default(), sorting: Vec::new() };
         layouts.nodes.push(Node {
             before: Layout::EMPTY,
             last: Member { key: Key::NONE, kind: Kind::OTHER },
             key,
             members: 0,
             cells: 0,
-            next: Layout::EMPTY,
+            next: [Layout::EMPTY; 2],
             sorted: Some(Layout::EMPTY),
             tabular: true,
         });
@@ -118,13 +121,13 @@ impl<'a> Layouts<'a> {
     /// Reads the key at `pos` of an object that has `layout` so far. Also returns the position behind the key.
     #[inline(always)]
     pub(super) fn key(&mut self, layout: Layout, json: &'a str, pos: usize) -> (Expected, usize) {
-        let next = self.nodes[layout.index()].next;
-        let expected = &self.nodes[next.index()];
-        // The empty layout follows on nothing: its key is empty, and so is its text.
-        if next != Layout::EMPTY
-            && let Some(end) = expected.key.matched(json.as_bytes(), pos)
-        {
-            return (Expected { key: expected.last.key, layout: next }, end);
+        for next in self.nodes[layout.index()].next {
+            let expected = &self.nodes[next.index()];
+            if next != Layout::EMPTY
+                && let Some(end) = expected.key.matched(json.as_bytes(), pos)
+            {
+                return (Expected { key: expected.last.key, layout: next }, end);
+            }
         }
         self.other_key(json, pos)
     }
@@ -141,8 +144,21 @@ impl<'a> Layouts<'a> {
         if expected.layout != Layout::EMPTY && self.nodes[expected.layout.index()].last.kind == kind {
             return expected.layout;
         }
-        let next = self.with(layout, Member { key: expected.key, kind });
-        self.nodes[layout.index()].next = next;
+        self.push_other(layout, Member { key: expected.key, kind })
+    }
+
+    #[inline(never)]
+    fn push_other(&mut self, layout: Layout, last: Member) -> Layout {
+        let [first, second] = self.nodes[layout.index()].next;
+        // Often the same key with a value of the other kind: `null` and an object.
+        let next = if second != Layout::EMPTY && self.nodes[second.index()].last == last {
+            second
+        } else {
+            self.with(layout, last)
+        };
+        if next != first {
+            self.nodes[layout.index()].next = [next, first];
+        }
         next
     }
 
@@ -160,7 +176,7 @@ impl<'a> Layouts<'a> {
                 key: self.keys.span(last.key),
                 members: before.members + 1,
                 cells: before.cells.saturating_add(cells),
-                next: Layout::EMPTY,
+                next: [Layout::EMPTY; 2],
                 sorted: None,
                 tabular: before.tabular && last.kind != Kind::OTHER,
             });
@@ -186,14 +202,19 @@ impl<'a> Layouts<'a> {
     fn sort(&mut self, layout: Layout) -> Result<(), Duplicate> {
         let mut sorting = std::mem::take(&mut self.sorting);
         self.members(layout, &mut sorting);
+        let mut is_sorted = sorting.windows(2).all(|pair| pair[0].key < pair[1].key);
+        let distinct = is_sorted || {
+            sorting.sort_unstable_by_key(|member| member.key);
+            sorting.windows(2).all(|pair| pair[0].key != pair[1].key)
+        };
         for member in &mut sorting {
             if let Some(group) = member.kind.layout() {
-                member.kind = Kind::group(self.sorted(group));
+                let sorted = self.sorted(group);
+                is_sorted &= sorted == group;
+                member.kind = Kind::group(sorted);
             }
         }
-        sorting.sort_unstable_by_key(|member| member.key);
-        let distinct = sorting.windows(2).all(|pair| pair[0].key != pair[1].key);
-        let sorted = if self.nodes[layout.index()].tabular {
+        let sorted = if self.nodes[layout.index()].tabular && !is_sorted {
             sorting.iter().fold(Layout::EMPTY, |sorted, member| self.with(sorted, *member))
         } else {
             layout

@@ -1,8 +1,9 @@
 //! Strings, numbers and keys as TOON writes them (TOON 4.4, sections 2 and 7).
 
 use super::rows::Cells;
-use super::scan::{at, word};
+use super::scan::{at, copy, quote_or_escape, word};
 use crate::json::decode_string_into;
+use crate::stream::{mark32, name16, stop32};
 
 /// What stands between values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,40 +36,10 @@ impl Delimiter {
         }
     }
 
-    fn classes(self) -> &'static [u8; 256] {
-        const COMMA: [u8; 256] = classes(b',');
-        const TAB: [u8; 256] = classes(b'\t');
-        const PIPE: [u8; 256] = classes(b'|');
-        match self {
-            Self::Comma => &COMMA,
-            Self::Tab => &TAB,
-            Self::Pipe => &PIPE,
-        }
+    /// Returns whether a string with this byte is quoted; the bytes that JSON escapes are not asked for.
+    fn is_mark(self, byte: u8) -> bool {
+        matches!(byte, b':' | b'[' | b']' | b'{' | b'}') || byte == self.byte()
     }
-}
-
-/// The byte ends the plain part of a JSON string.
-const STOP: u8 = 1;
-/// A string with this byte is quoted.
-const QUOTE: u8 = 2;
-
-const fn classes(delimiter: u8) -> [u8; 256] {
-    let mut classes = [0; 256];
-    let mut control = 0;
-    while control < 0x20 {
-        classes[control] = QUOTE;
-        control += 1;
-    }
-    let mut each = 0;
-    let quoted = *b":[]{}\"\\";
-    while each < quoted.len() {
-        classes[quoted[each] as usize] |= QUOTE;
-        each += 1;
-    }
-    classes[delimiter as usize] |= QUOTE;
-    classes[b'"' as usize] |= STOP;
-    classes[b'\\' as usize] |= STOP;
-    classes
 }
 
 /// Writes primitive values and keys.
@@ -93,7 +64,7 @@ impl Literals {
             b'-' => number(bytes, pos, out),
             _ => {
                 let end = word(bytes, pos);
-                out.extend_from_slice(&bytes[pos..end]);
+                copy(bytes, pos, end, out);
                 end
             }
         }
@@ -102,21 +73,29 @@ impl Literals {
     #[inline(always)]
     fn string(&mut self, json: &str, pos: usize, out: &mut Vec<u8>) -> usize {
         let bytes = json.as_bytes();
-        let classes = self.delimiter.classes();
-        let (mut end, mut seen) = (pos + 1, 0);
+        let delimiter = self.delimiter.byte();
+        let (mut end, mut marks) = (pos + 1, 0);
         loop {
-            let class = classes[usize::from(at(bytes, end))];
-            if class & STOP != 0 {
+            let Some(chunk) = bytes.get(end..).and_then(<[u8]>::first_chunk::<32>) else {
+                let stop = quote_or_escape(bytes, end);
+                marks |= u32::from(bytes[end..stop].iter().any(|byte| self.delimiter.is_mark(*byte)));
+                end = stop;
+                break;
+            };
+            let stops = stop32(chunk);
+            let before = stops.wrapping_sub(1) & !stops;
+            marks |= mark32(chunk, delimiter) & before;
+            if stops != 0 {
+                end += stops.trailing_zeros() as usize;
                 break;
             }
-            seen |= class;
-            end += 1;
+            end += 32;
         }
         if at(bytes, end) == b'\\' {
             return self.escaped(json, pos, out);
         }
-        let plain = seen == 0 && stands_alone(&bytes[pos + 1..end]);
-        out.extend_from_slice(if plain { &bytes[pos + 1..end] } else { &bytes[pos..=end] });
+        let quotes = usize::from(marks != 0 || !stands_alone(&bytes[pos + 1..end]));
+        copy(bytes, pos + 1 - quotes, end + quotes, out);
         end + 1
     }
 
@@ -125,9 +104,8 @@ impl Literals {
         let end = super::scan::string(json.as_bytes(), pos);
         self.characters.clear();
         decode_string_into(&json[pos..end], &mut self.characters);
-        let classes = self.delimiter.classes();
-        let seen = self.characters.iter().fold(0, |seen, byte| seen | classes[usize::from(*byte)]);
-        if seen & QUOTE == 0 && stands_alone(&self.characters) {
+        let quotes = |byte: &u8| matches!(byte, 0..0x20 | b'"' | b'\\') || self.delimiter.is_mark(*byte);
+        if !self.characters.iter().any(quotes) && stands_alone(&self.characters) {
             out.extend_from_slice(&self.characters);
         } else {
             quoted(&self.characters, out);
@@ -151,11 +129,19 @@ impl Literals {
     pub(super) fn key(&mut self, json: &str, pos: usize, out: &mut Vec<u8>) -> usize {
         let bytes = json.as_bytes();
         let mut end = pos + 1;
+        while let Some(chunk) = bytes.get(end..).and_then(<[u8]>::first_chunk::<16>) {
+            let names = name16(chunk).trailing_ones() as usize;
+            end += names;
+            if names < 16 {
+                break;
+            }
+        }
+        // Behind the last whole block of the document.
         while is_name_byte(at(bytes, end)) {
             end += 1;
         }
         if at(bytes, end) == b'"' && is_name(&bytes[pos + 1..end]) {
-            out.extend_from_slice(&bytes[pos + 1..end]);
+            copy(bytes, pos + 1, end, out);
             return end + 1;
         }
         self.other_key(json, pos, out)

@@ -26,7 +26,10 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use literal::Delimiter;
-pub use toon::ToonOptions;
+pub use toon::{ToonOptions, Unrepresentable};
+
+use crate::json::{self, Node};
+use crate::work::Work;
 
 /// A format of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +69,48 @@ impl FromStr for Format {
 
     fn from_str(name: &str) -> Result<Self, UnknownFormat> {
         Self::ALL.into_iter().find(|format| format.as_str() == name).ok_or(UnknownFormat)
+    }
+}
+
+/// A document as the formats read it: compact JSON.
+///
+/// [`crate::Program::apply`] writes formats itself. This is for what measures and verifies them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CompactJson(String);
+
+impl CompactJson {
+    /// Returns `document` as compact JSON.
+    #[must_use]
+    pub fn of(document: &Node<'_>) -> Self {
+        Self(json::to_string(document))
+    }
+
+    /// Returns the text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the document as TOON. If `fill` is set, a table has `null` where a row lacks a column.
+    ///
+    /// # Errors
+    /// See [`Unrepresentable`].
+    pub fn toon(&self, options: &ToonOptions, fill: bool) -> Result<String, Unrepresentable> {
+        toon::encode(&self.0, if fill { 0..self.0.len() } else { 0..0 }, options, &Work::unlimited())
+    }
+
+    /// Returns the document as `table`, if it is a list that can be one. If `fill` is set, a row has `null` where its item
+    /// lacks a column.
+    #[must_use]
+    pub fn table(&self, fill: bool) -> Option<String> {
+        table::encode(&self.0, 0..self.0.len(), fill, &Work::unlimited())
+    }
+}
+
+// Debug shows no content: the document is a payload.
+impl fmt::Debug for CompactJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes of JSON", self.0.len())
     }
 }
 

@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 use super::keys::{Key, Span};
 use super::layout::{Kind, Layout, Layouts, Member};
 use super::literal::Literals;
@@ -41,10 +43,10 @@ pub(super) struct Tables<'s, 'a> {
     json: &'a str,
     layouts: &'s Layouts<'a>,
     /// By layout.
-    columns: HashMap<Layout, usize>,
+    columns: HashMap<Layout, usize, RandomState>,
     all: Vec<Columns>,
     /// Where the columns of a layout are: a cell by its number from the first one of the layout.
-    places: HashMap<(Layout, Key), (usize, Kind)>,
+    places: HashMap<(Layout, Key), (usize, Kind), RandomState>,
     /// Where the cells of one row are in the document; 0 if the row lacks one.
     cells: Vec<u32>,
 }

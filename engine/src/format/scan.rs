@@ -114,3 +114,20 @@ pub(super) fn value(bytes: &[u8], mut pos: usize) -> usize {
         }
     }
 }
+
+/// Bytes that are copied at once.
+const BLOCK: usize = 32;
+
+/// Appends `bytes[from..to]`, which is mostly short: a block is copied, and what is too much of it taken back.
+#[inline(always)]
+pub(super) fn copy(bytes: &[u8], from: usize, to: usize, out: &mut Vec<u8>) {
+    let len = to - from;
+    if len <= BLOCK
+        && let Some(block) = bytes.get(from..).and_then(<[u8]>::first_chunk::<BLOCK>)
+    {
+        out.extend_from_slice(block);
+        out.truncate(out.len() - (BLOCK - len));
+    } else {
+        out.extend_from_slice(&bytes[from..to]);
+    }
+}

@@ -29,10 +29,10 @@ impl Default for ToonOptions {
 
 /// Why a document is not written as TOON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unrepresentable {
+pub enum Unrepresentable {
     /// A string or a key has half of a surrogate pair, which TOON cannot hold.
     LoneSurrogate,
-    /// The text would be larger than [`most`] bytes.
+    /// The text would have more than four times the bytes, and more than 64 KiB in addition.
     TooLarge,
     /// The run is interrupted.
     Interrupted,
@@ -166,11 +166,17 @@ impl Writer<'_, '_, '_> {
     /// Begins a line.
     #[inline(always)]
     fn line(&mut self, depth: usize) -> Written<()> {
-        if !self.out.is_empty() {
-            self.out.push(b'\n');
-        }
+        const LINE: &[u8; 32] = b"\n                               ";
         let indent = depth * self.options.indent;
-        self.out.resize(self.out.len() + indent, b' ');
+        if indent < LINE.len() && !self.out.is_empty() {
+            self.out.extend_from_slice(LINE);
+            self.out.truncate(self.out.len() - (LINE.len() - 1) + indent);
+        } else {
+            if !self.out.is_empty() {
+                self.out.push(b'\n');
+            }
+            self.out.resize(self.out.len() + indent, b' ');
+        }
         let written = self.out.len() - self.polled;
         if written >= 4096 {
             self.poll(written)?;

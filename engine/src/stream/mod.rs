@@ -51,7 +51,7 @@ use run::Run;
 pub(crate) use scan::Stop;
 use scan::Tally;
 use select::Paths;
-pub(crate) use simd::stop32;
+pub(crate) use simd::{equal32, mark32, name16, stop32};
 use spans::Reader;
 pub(crate) use without::without_members;
 

@@ -66,6 +66,44 @@ mod sse2 {
         }
     }
 
+    /// Letters, digits, `_` and `.`.
+    #[inline(always)]
+    pub(crate) fn name16(chunk: &[u8; 16]) -> u32 {
+        use std::arch::x86_64::_mm_add_epi8;
+        // SAFETY: as in `special16`.
+        unsafe {
+            let v = _mm_loadu_si128(chunk.as_ptr().cast::<__m128i>());
+            let is = |b: u8| _mm_cmpeq_epi8(v, _mm_set1_epi8(b as i8));
+            // The letters become the 26 lowest signed bytes, once capitals are small; no other byte becomes a letter so.
+            let small = _mm_or_si128(v, _mm_set1_epi8(0x20));
+            let from_a = _mm_add_epi8(small, _mm_set1_epi8(i8::MIN.wrapping_sub(b'a' as i8)));
+            let letters = _mm_cmplt_epi8(from_a, _mm_set1_epi8(i8::MIN + 26));
+            let marks = _mm_or_si128(is(b'_'), is(b'.'));
+            _mm_movemask_epi8(_mm_or_si128(letters, marks)).cast_unsigned() | digits16(chunk)
+        }
+    }
+
+    /// `:`, brackets and braces, and `delimiter`.
+    #[inline(always)]
+    fn mark16(chunk: &[u8; 16], delimiter: u8) -> u32 {
+        // SAFETY: as in `special16`.
+        unsafe {
+            let v = _mm_loadu_si128(chunk.as_ptr().cast::<__m128i>());
+            // `[` and `{` differ in this bit, as `]` and `}` do.
+            let braces = _mm_or_si128(v, _mm_set1_epi8(0x20));
+            let is = |v: __m128i, b: u8| _mm_cmpeq_epi8(v, _mm_set1_epi8(b as i8));
+            let pairs = _mm_or_si128(is(braces, b'{'), is(braces, b'}'));
+            let single = _mm_or_si128(is(v, b':'), is(v, delimiter));
+            _mm_movemask_epi8(_mm_or_si128(pairs, single)).cast_unsigned()
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn mark32(chunk: &[u8; 32], delimiter: u8) -> u32 {
+        let (a, b) = halves(chunk);
+        mark16(a, delimiter) | mark16(b, delimiter) << 16
+    }
+
     #[inline(always)]
     fn equal16(a: &[u8; 16], b: &[u8; 16]) -> u32 {
         // SAFETY: as in `special16`, for both arguments.
@@ -77,7 +115,7 @@ mod sse2 {
 
     /// The bytes that are the same in both blocks.
     #[inline(always)]
-    pub(in crate::stream) fn equal32(a: &[u8; 32], b: &[u8; 32]) -> u32 {
+    pub(crate) fn equal32(a: &[u8; 32], b: &[u8; 32]) -> u32 {
         let ((a, b), (c, d)) = (halves(a), halves(b));
         equal16(a, c) | equal16(b, d) << 16
     }
@@ -156,8 +194,32 @@ mod portable {
         })
     }
 
+    /// Bytes from `from` to `to`, both below 0x80.
     #[inline(always)]
-    pub(in crate::stream) fn equal32(a: &[u8; 32], b: &[u8; 32]) -> u32 {
+    fn range(word: u64, from: u8, to: u8) -> u64 {
+        // Seven bits cannot carry into the next byte: the first sum has the top bit from `from` on, the second behind `to`.
+        let low = word & REST;
+        (low + ONES * u64::from(0x80 - from)) & !(low + ONES * u64::from(0x7f - to)) & !word & TOPS
+    }
+
+    #[inline(always)]
+    pub(crate) fn name16(chunk: &[u8; 16]) -> u32 {
+        each(chunk, |w| {
+            let letters = range(w | ONES * 0x20, b'a', b'z');
+            letters | range(w, b'0', b'9') | equal(w, b'_') | equal(w, b'.')
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn mark32(chunk: &[u8; 32], delimiter: u8) -> u32 {
+        each(chunk, |w| {
+            let braces = w | ONES * 0x20;
+            equal(braces, b'{') | equal(braces, b'}') | equal(w, b':') | equal(w, delimiter)
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn equal32(a: &[u8; 32], b: &[u8; 32]) -> u32 {
         let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
         words.enumerate().fold(0, |mask, (i, (a, b))| {
             mask | gather(zero(u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b))) << (8 * i)
@@ -171,13 +233,13 @@ mod portable {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use portable::stop32;
+pub(super) use portable::{blank16, digits16, special32};
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) use portable::{blank16, digits16, equal32, special32};
+pub(crate) use portable::{equal32, mark32, name16, stop32};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use sse2::stop32;
+pub(super) use sse2::{blank16, digits16, special32};
 #[cfg(target_arch = "x86_64")]
-pub(super) use sse2::{blank16, digits16, equal32, special32};
+pub(crate) use sse2::{equal32, mark32, name16, stop32};
 
 #[cfg(test)]
 mod tests {
@@ -198,11 +260,16 @@ mod tests {
         let stop = obvious(chunk, is_stop);
         let blank = obvious(half, |b| matches!(b, b' ' | b'\t' | b'\n' | b'\r'));
         let digits = obvious(half, |b| b.is_ascii_digit());
-        let expected = [special, stop, blank, digits];
-        assert_eq!([special32(chunk), stop32(chunk), blank16(half), digits16(half)], expected);
-        let portable =
-            [portable::special32(chunk), portable::stop32(chunk), portable::blank16(half), portable::digits16(half)];
-        assert_eq!(portable, expected);
+        let name = obvious(half, |b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
+        let expected = [special, stop, blank, digits, name];
+        assert_eq!([special32(chunk), stop32(chunk), blank16(half), digits16(half), name16(half)], expected);
+        let [special, stop] = [portable::special32(chunk), portable::stop32(chunk)];
+        let [blank, digits, name] = [portable::blank16(half), portable::digits16(half), portable::name16(half)];
+        assert_eq!([special, stop, blank, digits, name], expected);
+        for delimiter in *b",|\t" {
+            let mark = obvious(chunk, |b| b":[]{}".contains(&b) || b == delimiter);
+            assert_eq!([mark32(chunk, delimiter), portable::mark32(chunk, delimiter)], [mark; 2]);
+        }
     }
 
     fn check_equal(a: &[u8; 32], b: &[u8; 32]) {
