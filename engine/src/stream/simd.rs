@@ -205,7 +205,7 @@ mod portable {
     #[inline(always)]
     pub(crate) fn name16(chunk: &[u8; 16]) -> u32 {
         each(chunk, |w| {
-            let letters = range(w | ONES * 0x20, b'a', b'z');
+            let letters = range(w | (ONES * 0x20), b'a', b'z');
             letters | range(w, b'0', b'9') | equal(w, b'_') | equal(w, b'.')
         })
     }
@@ -213,7 +213,7 @@ mod portable {
     #[inline(always)]
     pub(crate) fn mark32(chunk: &[u8; 32], delimiter: u8) -> u32 {
         each(chunk, |w| {
-            let braces = w | ONES * 0x20;
+            let braces = w | (ONES * 0x20);
             equal(braces, b'{') | equal(braces, b'}') | equal(w, b':') | equal(w, delimiter)
         })
     }
