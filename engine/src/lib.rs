@@ -35,7 +35,6 @@ mod work;
 pub use compile::{CompileOptions, Compiled, Enforcement, Limits, ResponseType, compile, compile_within};
 pub use finding::{Finding, Severity};
 pub use fit::ToolKind;
-pub use format::{Delimiter, Format, ToonOptions, UnknownFormat};
 pub use format::{CompactJson, Delimiter, Format, ToonOptions, UnknownFormat, Unrepresentable};
 pub use inputs::{ReservedInput, ReservedInputs};
 pub use json::JsonText;
