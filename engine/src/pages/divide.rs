@@ -27,8 +27,10 @@ pub(crate) struct Division {
 ///
 /// Chunk 1 is what the answer shows: `shown`, in order, each once, all within the window. The other chunks take the
 /// rest in the order of the list. Each takes as many items as `capacity` holds by their `weight`; an item that is
-/// heavier than `capacity` is a chunk of its own. `capacity` is what the items of one answer may take: the budget without
-/// what stands around the list, and without the line that a fetched chunk has in place of an index.
+/// heavier than `capacity` is a chunk of its own.
+///
+/// `capacity` is the room that the items of one answer have: the budget without the text around the list, and without
+/// the line that a fetched chunk has in place of an index.
 pub(crate) fn divide(
     total: usize,
     window: Range<usize>,

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Divides `total` items, of which `shown` are shown, and returns the numbers of each chunk.
+/// Divides `total` items where the answer shows `shown`, and returns the numbers of each chunk.
 fn chunks(total: usize, shown: &[usize], weights: &[u64], capacity: u64) -> Vec<String> {
     let weight = |item: usize| weights[item % weights.len()];
     let division = divide(total, 0..total, shown, weight, capacity, &Work::unlimited());
@@ -18,7 +18,7 @@ fn the_rest_follows_in_order_as_much_as_fits() {
         (6, &[0, 1], &[10], 20, &["0-1", "2-3", "4-5"]),
         (6, &[0, 1], &[10], 19, &["0-1", "2", "3", "4", "5"]),
         (6, &[0, 1, 2, 3, 4, 5], &[10], 20, &["0-5"]),
-        // What is shown is not a beginning.
+        // The answer shows another part than the beginning.
         (6, &[4, 5], &[10], 20, &["4-5", "0-1", "2-3"]),
         (9, &[0, 3, 4, 8], &[10], 30, &["0,3-4,8", "1-2,5", "6-7"]),
         // Heavy items are chunks of their own.
@@ -98,7 +98,7 @@ fn a_million_items_take_steps_in_proportion() {
     let division = divide(1_000_000, 0..1_000_000, &shown, weigh, 1000, &work);
     assert!(!work.is_interrupted());
     assert_eq!(division.joined(0..division.chunks()).len(), 1_000_000);
-    // An interrupt ends it; nobody sees the result.
+    // An interrupt ends it; such a run has no result.
     let work = Work::at_most(1000);
     let _ = divide(1_000_000, 0..1_000_000, &shown, weigh, 1000, &work);
     assert!(work.is_interrupted());

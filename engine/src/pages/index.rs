@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use super::{Chunk, Division, ListId, PageInputs};
 
-/// The lines about chunks that the first attempt has, if there are more. Most indexes have fewer, and are measured once.
+/// The most lines about chunks that the first attempt has. Most indexes have fewer lines, and are measured once.
 const FIRST_LINES: usize = 16;
 
 /// What an index is written from.

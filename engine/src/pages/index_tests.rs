@@ -163,7 +163,7 @@ fn chunks_from_the_middle_are_joined() {
          Use `chunk: N` parameter to fetch a specific chunk. You may not need all chunks. List 3f9a1c.";
     assert_eq!(case.within(least.len()).as_deref(), Some(least));
     assert_eq!(case.within(least.len() - 1).as_deref(), Some("[chunks] 2/52 diffs, offset=2 for more"));
-    // What is joined need not be consecutive.
+    // Joined chunks need not be consecutive.
     let case = Case::of(&(0..52).step_by(10).collect::<Vec<_>>(), 5);
     let text = case.within(300).expect("fits");
     assert!(text.contains("\nchunks 2-10 (items=1-9,11-19,21-29,31-39,41-49)\n"), "{text}");
@@ -173,7 +173,7 @@ fn chunks_from_the_middle_are_joined() {
 fn one_line_names_an_input_that_gives_more() {
     let line = |case: Case| case.within(70).unwrap_or_default();
     assert_eq!(line(Case::of(&first(15), 5)), "[chunks] 15/52 diffs, offset=15 for more");
-    // What is shown is not the beginning.
+    // The answer shows another part than the beginning.
     let newest: Vec<usize> = (24..52).collect();
     assert_eq!(line(Case::of(&newest, 5)), "[chunks] 28/52 diffs, chunk=2 for more");
     assert_eq!(line(Case::of(&[], 5)), "[chunks] 0/52 diffs, chunk=2 for more");

@@ -32,7 +32,7 @@ pub(super) fn plain(text: &str, room: usize) -> String {
         }
         out.push(c);
         last = c;
-        // What is too long is known, and what follows does not matter.
+        // The text is too long, whatever follows.
         if out.len() > room {
             break;
         }

@@ -108,7 +108,7 @@ pub enum PageInput {
     Limit,
 }
 
-/// Why a call gets no page. [`PageError::message`] says what is wrong, and which values are right.
+/// Why a call gets no page. [`PageError::message`] names the input and the values that it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageError {
     /// The value is not a whole number.

@@ -13,7 +13,7 @@ use crate::{ChunksSpec, Finding, json};
 const SUMMARY_BYTES: usize = 120;
 /// The bytes of one value in a summary without a template.
 const VALUE_BYTES: usize = 40;
-/// The bytes that a template may print of a chunk: enough for a summary of which most characters go.
+/// The bytes that a template may print of a chunk: more than a summary has, since some characters are dropped.
 const RENDERED_BYTES: usize = 4096;
 /// Steps that a template may take on a chunk, whatever its size.
 const STEPS: usize = 10_000;
@@ -127,7 +127,7 @@ fn scalar<'n>(node: &'n Node<'_>) -> Option<Cow<'n, str>> {
     }
 }
 
-/// Returns what is wrong with a noun, and the remedy.
+/// Returns the problem of a noun and its remedy, if there is one.
 fn noun_problem(noun: &str) -> Option<(String, &'static str)> {
     let remedy = "give what the items are called in a word or two, such as `diffs`";
     if noun.trim() != noun || noun.is_empty() {

@@ -88,11 +88,13 @@ fn mistakes_name_the_field_and_the_remedy() {
     for (noun, want) in [
         (
             "",
-            "is empty, or begins or ends with a space, give what the items are called in a word or two, such as `diffs`",
+            "is empty, or begins or ends with a space, \
+             give what the items are called in a word or two, such as `diffs`",
         ),
         (
             " diffs",
-            "is empty, or begins or ends with a space, give what the items are called in a word or two, such as `diffs`",
+            "is empty, or begins or ends with a space, \
+             give what the items are called in a word or two, such as `diffs`",
         ),
         ("[chunks]", "contains `[`, use letters, digits, spaces, `-` and `_`"),
         ("a\nb", "contains `\\n`, use letters, digits, spaces, `-` and `_`"),
@@ -110,7 +112,8 @@ fn mistakes_name_the_field_and_the_remedy() {
         findings("[", "a\n{{.path}}"),
         [
             "output.chunks.noun: contains `[`, use letters, digits, spaces, `-` and `_`",
-            "output.chunks.summary: at line 2, column 3: the list of items has no field .path, write {{counts .path}}, or {{range .}}{{.path}}{{end}}",
+            "output.chunks.summary: at line 2, column 3: the list of items has no field .path, \
+             write {{counts .path}}, or {{range .}}{{.path}}{{end}}",
         ]
     );
     assert_eq!(program(None, None).noun(), "items");

@@ -149,7 +149,8 @@ proptest! {
         prop_assert!(chunks[1..].iter().all(|chunk| !chunk.is_empty()));
         all.sort_unstable();
         prop_assert_eq!(all, window.collect::<Vec<_>>());
-        let weight = |chunk: &Vec<usize>| chunk.iter().fold(0_u64, |sum, item| sum.saturating_add(given.weights[*item]));
+        let sum = |sum: u64, item: &usize| sum.saturating_add(given.weights[*item]);
+        let weight = |chunk: &Vec<usize>| chunk.iter().fold(0, sum);
         for chunk in &chunks[1..] {
             prop_assert!(chunk.len() == 1 || weight(chunk) <= given.capacity, "{:?}", chunk);
         }
@@ -170,7 +171,8 @@ proptest! {
             let (counts, more) = text.rsplit_once(", offset=").or_else(|| text.rsplit_once(", ")).expect("a remedy");
             let more = more.strip_suffix(" for more").expect("a remedy");
             prop_assert!(counts.starts_with(&format!("[chunks] {}/", given.shown.len())), "{}", text);
-            let items: Vec<usize> = match (more.strip_prefix("chunk=").or_else(|| more.strip_prefix("_chunk=")), more.split_once(", limit=")) {
+            let chunk = more.strip_prefix("chunk=").or_else(|| more.strip_prefix("_chunk="));
+            let items: Vec<usize> = match (chunk, more.split_once(", limit=")) {
                 (Some(chunk), _) => {
                     prop_assert_eq!(given.page, Page::All);
                     division.chunk(chunk.parse().expect("a number")).expect("a chunk").items().collect()
@@ -211,7 +213,9 @@ proptest! {
     }
 
     #[test]
-    fn an_index_never_exceeds_its_limit_and_more_room_says_no_less(given in given(), limits in prop::array::uniform2(0_usize..2000)) {
+    fn an_index_never_exceeds_its_limit_and_more_room_says_no_less(
+        given in given(), limits in prop::array::uniform2(0_usize..2000),
+    ) {
         let division = division(&given);
         let [less, more] = [limits[0].min(limits[1]), limits[0].max(limits[1])];
         let text = |limit| index(&division, &given, &|_| "about".to_owned(), limit).map_or(0, |text| {
@@ -243,7 +247,8 @@ proptest! {
             let Read { shown, divided, chunks, lines } = read(&text);
             let bare = index(&division, &given, &|_| String::new(), usize::MAX).expect("fits");
             let bare = read(&bare);
-            prop_assert_eq!((shown, divided, chunks, lines.len()), (bare.shown, bare.divided, bare.chunks, bare.lines.len()));
+            prop_assert_eq!((shown, divided, chunks), (bare.shown, bare.divided, bare.chunks));
+            prop_assert_eq!(lines.len(), bare.lines.len());
             prop_assert_eq!(text.matches(['[', ']']).count(), 4);
             prop_assert_eq!(text.matches("<<").count(), 1);
             prop_assert!(text.lines().all(|line| line.len() <= 300));

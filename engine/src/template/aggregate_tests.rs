@@ -1,10 +1,16 @@
+use proptest::prelude::*;
+
 use super::super::{Meter, Template};
+use super::{PATH_BYTES, VALUE_BYTES};
 use crate::json;
 
 const ITEMS: &str = r#"[
-    {"n": 7, "at": "2026-11-02", "state": "open", "labels": [{"name": "bug"}, {"name": "p1"}], "file": {"path": "src/app/a.rs"}, "plus": 1.10, "yes": true},
-    {"n": 52, "at": "2026-10-30", "state": "closed", "labels": [{"name": "bug"}], "file": {"path": "src/app/b.rs"}, "plus": 2.2, "yes": false},
-    {"n": -3, "at": "2026-11-01", "state": "open", "labels": [], "file": {"path": "docs/c.md"}, "plus": -12, "yes": true},
+    {"n": 7, "at": "2026-11-02", "state": "open", "labels": [{"name": "bug"}, {"name": "p1"}],
+     "file": {"path": "src/app/a.rs"}, "plus": 1.10, "yes": true},
+    {"n": 52, "at": "2026-10-30", "state": "closed", "labels": [{"name": "bug"}],
+     "file": {"path": "src/app/b.rs"}, "plus": 2.2, "yes": false},
+    {"n": -3, "at": "2026-11-01", "state": "open", "labels": [],
+     "file": {"path": "docs/c.md"}, "plus": -12, "yes": true},
     {"n": null, "state": "open", "labels": "odd", "file": null, "plus": "3"},
     "text", 5, null, [{"n": 60}]
 ]"#;
@@ -84,8 +90,6 @@ fn paths_are_as_deep_as_three_folders_hold_them() {
     assert_eq!((long.len(), long.ends_with("x...")), (PATH_BYTES, true));
 }
 
-use super::{PATH_BYTES, VALUE_BYTES};
-
 #[test]
 fn counts_name_five_values() {
     let list = "[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"f\",\"g\",\"e\",1,\"1\"]";
@@ -122,7 +126,8 @@ fn mistakes_over_items_name_the_remedy() {
     let cases = [
         (
             "{{.title}}",
-            "at byte 2: the list of items has no field .title, write {{counts .title}}, or {{range .}}{{.title}}{{end}}",
+            "at byte 2: the list of items has no field .title, \
+             write {{counts .title}}, or {{range .}}{{.title}}{{end}}",
         ),
         (
             "{{counts .a}} {{len $.b.c}}",
@@ -138,7 +143,8 @@ fn mistakes_over_items_name_the_remedy() {
         ("{{print counts}}", "at byte 8: the function counts is an argument, put the call in parentheses: (counts ..)"),
         (
             "{{upper .a}}",
-            "at byte 2: the function upper is not known, a field is written .upper; functions are and, or, not, eq, ne, lt, le, gt, ge, len, index, print, println, printf, paths, range, counts, sum",
+            "at byte 2: the function upper is not known, a field is written .upper; functions are and, or, not, eq, ne, \
+             lt, le, gt, ge, len, index, print, println, printf, paths, range, counts, sum",
         ),
     ];
     for (source, want) in cases {
@@ -157,4 +163,75 @@ fn the_fields_that_are_read_are_known() {
         Template::parse_over_items("{{len .}} {{paths .a.b}} {{.c | sum}} {{range .}}{{.d}}{{end}}{{range $.e}}")
             .expect("parses");
     assert_eq!(template.fields().map(|(name, _)| name).collect::<Vec<_>>(), ["a", "c", "e"]);
+}
+
+/// Pieces of templates over items.
+fn any_template() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "{{",
+        "}}",
+        "{{range ",
+        "{{if ",
+        "{{with ",
+        "{{end}}",
+        "{{else}}",
+        "paths",
+        "range",
+        "counts",
+        "sum",
+        "len",
+        "print",
+        ".",
+        "$",
+        ".n",
+        ".labels.name",
+        ".file.path",
+        "$.state",
+        " ",
+        "|",
+        "(",
+        ")",
+        "$x",
+        ":=",
+        "text",
+        "{{counts .state}}",
+        "{{sum .plus}}",
+        "{{range .n}}",
+        "{{range .}}",
+        "{{(range .at)}}",
+    ]);
+    prop::collection::vec(piece, 0..16).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_template_over_items_panics(source in any_template()) {
+        if let Err(error) = Template::parse_over_items(&source) {
+            prop_assert!(error.offset <= source.len() && !error.remedy.is_empty());
+        } else {
+            let _ = render(&source, ITEMS);
+        }
+    }
+
+    #[test]
+    fn counts_and_sums_are_those_of_the_values(values in prop::collection::vec((-1000_i64..1000, 0_usize..12), 0..60)) {
+        let items: Vec<String> = values.iter().map(|(n, kind)| format!("{{\"n\":{n},\"k\":\"k{kind}\"}}")).collect();
+        let items = format!("[{}]", items.join(","));
+        let sum: i64 = values.iter().map(|(n, _)| n).sum();
+        let want = if values.is_empty() { String::new() } else { sum.to_string() };
+        prop_assert_eq!(render("{{sum .n}}", &items), Ok(want));
+        let least = values.iter().map(|(n, _)| n).min();
+        let most = values.iter().map(|(n, _)| n).max();
+        let want = least.zip(most).map(|(a, b)| if a == b { a.to_string() } else { format!("{a}..{b}") });
+        prop_assert_eq!(render("{{range .n}}", &items), Ok(want.unwrap_or_default()));
+        // The counts that are named, and those that are not, are all values.
+        let counts = render("{{counts .k}}", &items).expect("renders");
+        let (named, more) = counts.split_once(" and ").unwrap_or((&counts, "0 more"));
+        let named: Vec<usize> = named.split(", ").filter_map(|entry| entry.split_once(' ')?.1.parse().ok()).collect();
+        prop_assert!(named.is_sorted_by(|a, b| a >= b) && named.len() <= 5);
+        let more: usize = more.strip_suffix(" more").and_then(|more| more.parse().ok()).expect("a number");
+        prop_assert_eq!(named.iter().sum::<usize>() + more, values.len());
+    }
 }

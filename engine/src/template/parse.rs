@@ -301,8 +301,8 @@ impl<'t, 's> Pipeline<'_, 't, 's> {
         Err(TemplateError::new(self.start, message, "simplify it"))
     }
 
-    /// Parses one command; `input` is the result of the pipe before it, passed as the last argument. `fields` is how many
-    /// fields were known before the pipeline.
+    /// Parses one command; `input` is the result of the pipe before it, passed as the last argument. `fields` is the
+    /// number of fields that were known before the pipeline.
     fn command(&mut self, input: Option<Expr>, fields: usize) -> Result<Expr, TemplateError> {
         let Some(first) = self.peek() else {
             return Err(TemplateError::new(self.end(), "a value is missing", "write a field, such as .name"));
