@@ -174,7 +174,7 @@ proptest! {
             let chunk = more.strip_prefix("chunk=").or_else(|| more.strip_prefix("_chunk="));
             let items: Vec<usize> = match (chunk, more.split_once(", limit=")) {
                 (Some(chunk), _) => {
-                    prop_assert_eq!(given.page, Page::All);
+                    prop_assert_eq!(division.window(), None);
                     division.chunk(chunk.parse().expect("a number")).expect("a chunk").items().collect()
                 }
                 (None, Some((offset, limit))) => {
