@@ -12,6 +12,9 @@ use crate::{TokenizerName, Vocabulary};
 /// For longer pieces it takes 24 times their length, and more than linear time.
 pub(crate) const PART: usize = 16 << 10;
 
+/// What `tiktoken` splits otherwise than the patterns: the long s is a lower case of S, so this is an `'s`.
+pub(crate) const UNCOMMON: &str = "'\u{17f}";
+
 /// The tokenizer of a vocabulary.
 pub(crate) struct Exact {
     name: TokenizerName,
@@ -49,7 +52,8 @@ impl Tokenizer for Exact {
         let (mut at, mut tokens) = (0, 0);
         let mut stretch = None;
         while at < text.len() && tokens <= most {
-            if let Some(length) = part(&text[at..]) {
+            let part = part(&text[at..]).filter(|length| !text[at..at + length].contains(UNCOMMON));
+            if let Some(length) = part {
                 tokens += self.vocabulary.count(&text[at..at + length]);
                 at += length;
                 if !keep_going(length) {

@@ -1,10 +1,10 @@
-//! Stretches of text in which no part ends: they are counted piece by piece.
+//! Stretches of text that `tiktoken` cannot count as a part: they are counted piece by piece.
 
 use regex_automata::hybrid::dfa::Cache;
 use tiktoken::CoreBpe;
 
 use crate::Vocabulary;
-use crate::exact::PART;
+use crate::exact::{PART, UNCOMMON};
 use crate::merge::{Merger, Ranks, WINDOW};
 use crate::pieces::Pieces;
 
@@ -42,16 +42,19 @@ impl StretchCounter<'_> {
         most: usize,
         keep_going: &mut dyn FnMut(usize) -> bool,
     ) -> Option<(usize, usize)> {
+        let ranks = &self.stretches.ranks;
         let (mut at, mut tokens, mut read) = (0, 0, 0);
         while at < PART.min(text.len()) && tokens <= most {
             let length = self.stretches.pieces.next(&mut self.cache, &text[at..], keep_going)?;
             let piece = &text[at..at + length];
             if length <= PART {
-                // The piece is the only piece of itself: what matches within it would have matched in the text.
-                tokens += self.vocabulary.count(piece);
                 read += length;
+                // The piece is the only piece of itself: what matches within it would have matched in the text.
+                tokens += match piece.contains(UNCOMMON) {
+                    false => self.vocabulary.count(piece),
+                    true => self.merger.count(ranks, piece.as_bytes(), WINDOW, usize::MAX, &mut |_| true)?,
+                };
             } else {
-                let ranks = &self.stretches.ranks;
                 tokens += self.merger.count(ranks, piece.as_bytes(), WINDOW, most - tokens, keep_going)?;
             }
             at += length;

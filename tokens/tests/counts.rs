@@ -63,8 +63,10 @@ fn unicode() -> impl Strategy<Value = String> {
         ),
         2 => any::<char>(),
     ];
+    let word = prop::sample::select(vec![" I'", "don't", "it'ſ", "YOU'RE", "'ll", "\r\n\r\n", "//", "\":\"", "'ſ"]);
+    let character = prop_oneof![12 => character.prop_map(String::from), 1 => word.prop_map(str::to_owned)];
     let run = (character, prop_oneof![6 => Just(1_usize), 2 => 1..5_usize, 1 => 1..60_usize])
-        .prop_map(|(character, times)| String::from(character).repeat(times));
+        .prop_map(|(character, times)| character.repeat(times));
     prop::collection::vec(run, 0..60).prop_map(|runs| runs.concat())
 }
 
@@ -87,7 +89,7 @@ fn json() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
     fn random_unicode(text in unicode()) {
@@ -224,7 +226,7 @@ fn nasty_strings() {
 #[test]
 fn work_is_linear_and_memory_constant_for_any_string() {
     for tokenizer in both().map(|compared| compared.counted) {
-        for (small, large) in nasty(1 << 17).iter().zip(&nasty(1 << 19)) {
+        for (small, large) in nasty(1 << 16).iter().zip(&nasty(1 << 18)) {
             let measure = |text: &str| {
                 let mut asked = 0_u32;
                 let memory = allocation_counter::measure(|| {
@@ -249,7 +251,7 @@ fn work_is_linear_and_memory_constant_for_any_string() {
 #[test]
 fn counting_stops_when_told_to() {
     for tokenizer in both().map(|compared| compared.counted) {
-        for text in nasty(1 << 18) {
+        for text in nasty(1 << 17) {
             for allowed in [0, 1, 3] {
                 let mut asked = 0;
                 let counted = tokenizer.count(&text, usize::MAX, &mut |_| {
@@ -265,11 +267,11 @@ fn counting_stops_when_told_to() {
 #[test]
 fn counting_may_end_above_the_limit_only() {
     for tokenizer in both().map(|compared| compared.counted) {
-        for text in nasty(1 << 16) {
+        for text in nasty(40_000) {
             let tokens = count(&*tokenizer, &text);
             let within = |most| tokenizer.count(&text, most, &mut |_| true).expect("is never told to stop");
             assert_eq!(within(tokens), tokens);
-            for most in [0, 1, tokens / 2, tokens - 1] {
+            for most in [0, tokens - 1] {
                 assert!(within(most) > most, "{most} {tokens}");
             }
             let mut read = 0;
@@ -279,6 +281,15 @@ fn counting_may_end_above_the_limit_only() {
             });
             assert!(read <= 64 << 10, "{read}");
         }
+    }
+}
+
+/// `tiktoken` reads `'ſ` otherwise than the patterns do.
+#[test]
+fn a_long_s_is_an_s() {
+    for text in [" I'ſ", "\"a\":\" I'ſ not\"", "I'ſ'S'ſ", "'ſa"] {
+        compare(text);
+        compare(&text.repeat(3000));
     }
 }
 
