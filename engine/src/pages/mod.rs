@@ -13,6 +13,7 @@ mod divide;
 mod index;
 mod list_id;
 mod plain;
+mod presets;
 mod request;
 mod summary;
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::Chunk;
 use super::plain::plain;
+use super::presets;
 use crate::json::Node;
 use crate::template::{Meter, RenderError, Template, place};
 use crate::work::{STEPS_PER_BYTE, Work};
@@ -24,8 +25,10 @@ const NOUN_BYTES: usize = 40;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ChunksProgram {
     noun: Option<Box<str>>,
-    /// `None`: the summary without a template.
+    /// The filter's own template.
     summary: Option<Box<Template>>,
+    /// The template of a preset, for a filter without one. Without either, a summary has no template.
+    preset: Option<&'static Template>,
 }
 
 impl ChunksProgram {
@@ -50,7 +53,13 @@ impl ChunksProgram {
         if !findings.is_empty() {
             return Err(findings);
         }
-        Ok(Self { noun: noun.as_deref().map(Into::into), summary: template.map(Box::new) })
+        Ok(Self { noun: noun.as_deref().map(Into::into), summary: template.map(Box::new), preset: None })
+    }
+
+    /// Returns the program with the summary of a preset, which counts if the filter gives none, not even an empty one.
+    pub(crate) fn preset(mut self, preset: &str) -> Self {
+        self.preset = presets::summary(preset);
+        self
     }
 
     /// Returns what the items are called.
@@ -58,7 +67,7 @@ impl ChunksProgram {
         self.noun.as_deref().unwrap_or("items")
     }
 
-    /// Returns the members of an item that the functions of the template read, each once.
+    /// Returns the members of an item that the functions of the filter's own template read, each once.
     pub(crate) fn item_fields(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for (name, _) in self.summary.iter().flat_map(|template| template.fields()) {
@@ -74,7 +83,7 @@ impl ChunksProgram {
     ///
     /// The work is linear in the bytes of the chunk: a template that takes more steps gives no summary.
     pub(crate) fn summary<'n>(&self, chunk: Chunk<'_>, item: impl Fn(usize) -> Node<'n>, work: &Work<'_>) -> String {
-        let Some(template) = &self.summary else {
+        let Some(template) = self.summary.as_deref().or(self.preset) else {
             return self.first_and_last(chunk, item);
         };
         let items = Node::Array(chunk.items().map(item).collect());
