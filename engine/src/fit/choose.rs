@@ -1,6 +1,5 @@
 //! Chooses what is shown for estimated weights (`filters.md`, "Choosing").
 
-use std::collections::BinaryHeap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,7 +12,7 @@ use crate::work::Work;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     /// The exact optimum for weights that are rounded up to a 4,096th of the budget, and then as `Greedy` with what
-    /// rounding leaves over. For lists of more than 2,048 forms the same as `Greedy`.
+    /// rounding leaves over. For lists of more than 1,024 forms the same as `Greedy`.
     Knapsack,
     /// The best step by value for its weight, again and again.
     Greedy,
@@ -69,7 +68,7 @@ pub(crate) struct Problem<'c> {
 /// With `uniform`, chooses for each form the best items, and takes the form of the greatest value.
 ///
 /// The time is linear in the forms but for the sorting of steps, n log n; `knapsack` takes 4,096 operations for each
-/// of at most 2,048 forms.
+/// of at most 1,024 forms.
 pub(crate) fn choose(problem: Problem<'_>, budget: u64, work: &Work<'_>) -> Selection {
     let Problem { candidates, algorithm, uniform } = problem;
     let forms = match uniform {
@@ -135,59 +134,59 @@ impl<'c> Problem<'c> {
         undone
     }
 
-    /// Returns the best steps from `selection` on, at most `count` and those that follow from them. Forms that add
-    /// more than `room` to the weight are left out of account.
-    pub(super) fn further(self, selection: &Selection, room: u64, count: usize, work: &Work<'_>) -> Further<'c> {
+    /// Returns the steps from `selection` on that add at most `room` to its weight.
+    pub(super) fn further(self, selection: &Selection, room: u64, work: &Work<'_>) -> Further<'c> {
         let view = self.view(selection);
-        if self.algorithm == Algorithm::HeadTail {
+        let order = (self.algorithm == Algorithm::HeadTail).then(|| {
             let weight = selection.sum(self.candidates).weight;
-            let order = ends::Order::new(view, weight.saturating_add(room), work);
-            let step = |item: usize| {
-                let now = selection.form(item);
-                let own = now.map_or(0, |form| self.candidates.forms(item)[form].weight);
-                let richer = view.forms(item).take_while(|(number, _)| now.is_none_or(|now| *number < now));
-                let mut fitting = richer.filter(|(_, form)| form.weight.saturating_sub(own) <= room);
-                fitting.next().map(|(number, _)| (item, number))
-            };
-            return Further::InOrder(order.items().filter_map(step).take(count).collect::<Vec<_>>().into_iter());
-        }
+            ends::Order::new(view, weight.saturating_add(room), work)
+        });
         let ladder = Ladder::new(view, selection, room, work);
-        let mut steps: Vec<_> = (0..view.len()).filter_map(|item| ladder.first(view, selection, item)).collect();
-        if steps.len() > count {
-            steps.select_nth_unstable_by(count, |a, b| b.cmp(a));
-            steps.truncate(count);
-            steps.shrink_to_fit();
-        }
-        Further::Best(view, ladder, BinaryHeap::from(steps))
+        let first = |item: usize| ladder.first(view, selection, item);
+        let steps = match &order {
+            None => (0..view.len()).filter_map(first).collect(),
+            Some(order) => order.items().filter_map(first).collect(),
+        };
+        Further { view, ladder, steps, in_order: order.is_some(), room }
     }
 }
 
-/// The steps that could still be taken, the best first.
-pub(super) enum Further<'c> {
-    /// By value gained for weight added.
-    Best(View<'c>, Ladder, BinaryHeap<Next>),
-    /// In the order in which `head_tail` takes items.
-    InOrder(std::vec::IntoIter<(usize, usize)>),
+/// The steps that could still be taken.
+pub(super) struct Further<'c> {
+    view: View<'c>,
+    ladder: Ladder,
+    steps: Vec<Next>,
+    /// Whether the first of the steps is the best one, as under `head_tail`.
+    in_order: bool,
+    /// What a step may add to the weight: less than any step that did not fit.
+    room: u64,
 }
 
 impl Further<'_> {
-    /// Takes the next step in `selection` if `fits` returns `true` for the result. `fits` returns `None` when the run
-    /// is interrupted.
+    /// Takes the best step that adds less than every step that did not fit, if `fits` returns `true` for the result.
+    /// `fits` returns `None` when the run is interrupted.
     pub(super) fn step(&mut self, selection: &mut Selection, fits: impl FnOnce(&Selection) -> Option<bool>) -> Stepped {
-        let next = match self {
-            Self::Best(_, _, steps) => steps.pop().map(|n| (n.step.item as usize, n.step.to as usize, Some(n))),
-            Self::InOrder(steps) => steps.next().map(|(item, form)| (item, form, None)),
+        self.steps.retain(|next| next.step.added <= self.room);
+        let best = if self.in_order {
+            (!self.steps.is_empty()).then_some(0)
+        } else {
+            (0..self.steps.len()).max_by_key(|at| self.steps[*at])
         };
-        let Some((item, form, next)) = next else { return Stepped::None };
+        let Some(at) = best else { return Stepped::None };
+        let next = self.steps.remove(at);
+        let item = next.step.item as usize;
         let before = selection.form(item);
-        selection.set(item, Some(form));
-        match (fits(selection), self, next) {
-            (Some(true), Self::Best(view, ladder, steps), Some(next)) => {
-                steps.extend(ladder.after(*view, selection, next));
+        selection.set(item, Some(next.step.to as usize));
+        match fits(selection) {
+            Some(true) => {
+                // The richer forms of the item take the place of the step.
+                self.ladder.after(self.view, selection, next).into_iter().for_each(|next| self.steps.insert(at, next));
             }
-            (Some(true), _, _) => {}
-            (Some(false), _, _) => selection.set(item, before),
-            (None, _, _) => return Stepped::Interrupted,
+            Some(false) => {
+                selection.set(item, before);
+                self.room = next.step.added.saturating_sub(1);
+            }
+            None => return Stepped::Interrupted,
         }
         Stepped::Tried
     }

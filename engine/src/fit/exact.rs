@@ -29,7 +29,9 @@ pub(crate) struct Fitted {
 ///    are undone, worst first: twice as many each time until the rest fits, and then as few as possible, by halving.
 /// 3. Then the lightest form alone. If that does not fit, the result is the lightest form of the most valuable item,
 ///    which exceeds the limit, and which the caller cuts.
-/// 4. The next [`FURTHER`] steps are tried, the best first. Each that fits is kept.
+/// 4. Up to [`FURTHER`] further steps are tried, the best first. Each that fits is kept. A step is not tried if its
+///    weight exceeds the rest of the limit by more than a quarter of it and a 512th of the limit, or if a step of no
+///    more weight did not fit.
 ///
 /// So the result fits if the lightest form fits alone. The number of measures is at most [`most_measures`].
 pub(crate) fn exact(
@@ -196,10 +198,12 @@ impl Search<'_> {
         if best.selection.is_complete() {
             return Some(());
         }
-        // The weight that the rest of the limit stands for, at the ratio of the selection, and as much again.
-        let rest = u128::from(self.limit - best.measured) * u128::from(best.sum.weight.max(1));
-        let room = u64::try_from(2 * (rest / u128::from(best.measured.max(1)) + 1)).unwrap_or(u64::MAX);
-        let mut steps = self.problem.further(&best.selection, room, FURTHER, self.work);
+        // The weight that the rest of the limit stands for, and a little more: the weight of a single step may be too
+        // large by a quarter, and the answer says less about what it leaves out.
+        let rest = self.limit - best.measured;
+        let rest = u128::from(rest + rest / 4 + self.limit / 512) * u128::from(best.sum.weight.max(1));
+        let room = u64::try_from(rest.div_ceil(u128::from(best.measured.max(1)))).unwrap_or(u64::MAX);
+        let mut steps = self.problem.further(&best.selection, room, self.work);
         for _ in 0..FURTHER {
             let mut measured = best.measured;
             let fits = |selection: &Selection| {

@@ -83,7 +83,8 @@ fn fill(
     let first: Vec<Next> = items.filter_map(|item| ladder.first(view, selection, item)).collect();
     let mut steps = BinaryHeap::from(first);
     // A step that does not fit ends its item: the richer forms weigh more.
-    while let Some(next) = steps.pop()
+    while ladder.lightest <= room
+        && let Some(next) = steps.pop()
         && work.spend_unbounded(1)
     {
         if next.step.added > room {

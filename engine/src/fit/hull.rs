@@ -87,6 +87,8 @@ pub(super) struct Ladder {
     forms: Vec<u32>,
     /// By item, the end of its steps.
     ends: Vec<u32>,
+    /// The least weight that a step adds.
+    pub(super) lightest: u64,
 }
 
 /// A step that can be taken now, and its position in the ladder. The greatest is the best.
@@ -99,7 +101,8 @@ pub(super) struct Next {
 impl Ladder {
     /// Finds the steps from `selection`, as if there were no forms that add more than `room` to it.
     pub(super) fn new(view: View<'_>, selection: &Selection, room: u64, work: &Work<'_>) -> Self {
-        let mut ladder = Self { forms: Vec::with_capacity(view.len()), ends: Vec::with_capacity(view.len()) };
+        let (forms, ends) = (Vec::with_capacity(view.len()), Vec::with_capacity(view.len()));
+        let mut ladder = Self { forms, ends, lightest: u64::MAX };
         let mut buffer = Vec::new();
         for item in 0..view.len() {
             let _ = work.spend_unbounded(1 + view.candidates.forms(item).len());
@@ -108,7 +111,12 @@ impl Ladder {
             let richer = view.forms(item).filter(|(number, _)| now.is_none_or(|now| *number < now));
             let fitting = richer.filter(|(_, form)| form.weight.saturating_sub(start.weight) <= room);
             corners(fitting, start, false, &mut buffer);
-            ladder.forms.extend(buffer.iter().map(|(number, _)| index(*number)));
+            let mut before = start;
+            for &(number, form) in &buffer {
+                ladder.lightest = ladder.lightest.min(form.weight - before.weight);
+                ladder.forms.push(index(number));
+                before = form;
+            }
             ladder.ends.push(index(ladder.forms.len()));
         }
         ladder

@@ -7,7 +7,9 @@ use crate::work::Work;
 pub(super) const PARTS: u64 = 4096;
 /// The forms of a list for which the optimum is computed. The time is [`PARTS`] operations for each form, and the
 /// memory as many bits.
-pub(super) const MOST_FORMS: usize = 2048;
+pub(super) const MOST_FORMS: usize = 1024;
+/// The largest value of a form: the values of all forms and the weights fit into one number.
+const MOST_VALUE: u64 = 1 << 39;
 
 /// Returns the selection of the greatest value among those whose weights, each rounded up to a 4,096th of `budget`,
 /// fit into it; of equal ones that with less of these weights, then that with the earlier item, then that with the
@@ -19,37 +21,37 @@ pub(super) fn knapsack(view: View<'_>, budget: u64, work: &Work<'_>) -> Selectio
         return Selection::none(view.len());
     }
     let parts = PARTS.min(budget);
-    let weight = |weight: u64| u128::from(weight) * u128::from(parts);
-    let weight = |own: u64| usize::try_from(weight(own).div_ceil(u128::from(budget))).unwrap_or(usize::MAX);
-    let room = usize::try_from(parts).unwrap_or(0);
-    // By room, the rank of the best selection of the items from `item` on that fits into it: more value, then less
-    // weight. Weights are at most 4,096, so the ranks of selections add up.
-    let scale = i64::try_from(2 * PARTS).unwrap_or(0);
-    let rank = |value: u64, weight: usize| {
-        let value = i64::try_from(value).unwrap_or(i64::MAX).saturating_mul(scale);
-        value.saturating_sub_unsigned(weight as u64)
+    let weight = |own: u64| {
+        let rounded = (u128::from(own) * u128::from(parts)).div_ceil(u128::from(budget));
+        usize::try_from(rounded).unwrap_or(usize::MAX)
     };
+    let room = usize::try_from(parts).unwrap_or(0);
+    let fitting = |item: usize| view.forms(item).map(|(_, form)| weight(form.weight)).filter(|weight| *weight <= room);
+    // By item, the least room that the items before it may leave.
+    let mut least = Vec::with_capacity(view.len() + 1);
+    least.push(room);
+    for item in 0..view.len() {
+        let heaviest = fitting(item).max().unwrap_or(0);
+        least.push(least[item].saturating_sub(heaviest));
+    }
+    // By room, the rank of the best selection of the items from `item` on that fits into it.
     let mut best = vec![0_i64; room + 1];
     let mut without = best.clone();
     let mut taken = Taken::new(view.candidates.forms_in_all(), room + 1);
     // Backwards, so that the choice below begins with the earliest item.
     let mut row = view.candidates.forms_in_all();
     for item in (0..view.len()).rev() {
-        without.copy_from_slice(&best);
         row -= view.candidates.forms(item).len();
+        without[least[item + 1]..].copy_from_slice(&best[least[item + 1]..]);
         // From poor to rich, so that the richer of two equal forms is taken last, and stays.
         for (number, form) in view.forms(item).rev() {
             let weight = weight(form.weight);
-            if weight > room || !work.spend_unbounded(1 + room / 8) {
+            if weight > room || !work.spend_unbounded(1 + room / 16) {
                 continue;
             }
-            let rank = rank(form.value, weight);
-            taken.mark(row + number, weight, best[weight..].iter_mut().zip(&without), |(best, without)| {
-                let with = without.saturating_add(rank);
-                let better = with >= *best;
-                *best = if better { with } else { *best };
-                better
-            });
+            let from = weight.max(least[item]);
+            let without = &without[from - weight..=room - weight];
+            taken.improve(row + number, from, &mut best[from..], without, rank(form.value, weight));
         }
     }
     let mut selection = Selection::none(view.len());
@@ -66,6 +68,13 @@ pub(super) fn knapsack(view: View<'_>, budget: u64, work: &Work<'_>) -> Selectio
     selection
 }
 
+/// Returns the rank of a form, of which the greater is better: more value, then less weight. Weights add up to at most
+/// [`PARTS`], so ranks add up too.
+fn rank(value: u64, weight: usize) -> i64 {
+    let rank = u128::from(value.min(MOST_VALUE)) * u128::from(2 * PARTS);
+    i64::try_from(rank).unwrap_or(i64::MAX).saturating_sub_unsigned(weight as u64)
+}
+
 /// By form and room, whether the form was taken: a bit each.
 struct Taken {
     words: Vec<u64>,
@@ -78,17 +87,24 @@ impl Taken {
         Self { words: vec![0; rows * per_row], per_row }
     }
 
-    /// Marks the columns of a row, from `start` on, for which `is_taken` holds.
-    fn mark<T>(
-        &mut self,
-        row: usize,
-        start: usize,
-        cells: impl Iterator<Item = T>,
-        mut is_taken: impl FnMut(T) -> bool,
-    ) {
+    /// Raises each of `best` to the one of `without` plus `rank`, unless that is less, and marks the columns of `row`
+    /// where it was not. `start` is the column of the first of `best`.
+    fn improve(&mut self, row: usize, start: usize, best: &mut [i64], without: &[i64], rank: i64) {
         let words = &mut self.words[row * self.per_row..(row + 1) * self.per_row];
-        for (at, cell) in cells.enumerate().map(|(offset, cell)| (start + offset, cell)) {
-            words[at / 64] |= u64::from(is_taken(cell)) << (at % 64);
+        let (mut best, mut without, mut column) = (best, without, start);
+        while !best.is_empty() {
+            let (word, shift) = (column / 64, column % 64);
+            let (block, rest) = best.split_at_mut(best.len().min(64 - shift));
+            let (before, later) = without.split_at(block.len());
+            let mut bits = 0;
+            for (at, (best, without)) in block.iter_mut().zip(before).enumerate() {
+                let with = without + rank;
+                bits |= u64::from(with >= *best) << at;
+                *best = with.max(*best);
+            }
+            words[word] |= bits << shift;
+            column += block.len();
+            (best, without) = (rest, later);
         }
     }
 

@@ -15,6 +15,7 @@ mod fields;
 mod greedy;
 mod hull;
 mod knapsack;
+mod lines;
 mod presets;
 mod program;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub(crate) use choose::{Algorithm, Problem, choose};
 pub(crate) use details::{Details, Level, Levels};
 pub(crate) use exact::{FURTHER, Fitted, exact, most_measures};
 pub(crate) use fields::Field;
+pub(crate) use lines::{LineBudget, Shown, head_tail};
 pub(crate) use presets::Preset;
 pub use presets::ToolKind;
 pub(crate) use program::FitProgram;

@@ -173,7 +173,8 @@ fn line_ends<'t>(text: &'t str, work: &Work<'_>) -> Cow<'t, str> {
     Cow::Owned(out)
 }
 
-fn lines(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the lines of a text: what is before, between and behind its line ends.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
         let text = rest?;

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fit::choose::Stepped;
 use crate::fit::{Algorithm, FURTHER, Fitted, exact, most_measures};
 
 /// An answer of parts that influence each other: a frame, a ratio between weights and the measure, a noise that each
@@ -86,7 +87,21 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn no_step_that_fits_is_left_where_weights_add_up(items in items(1..40, 3), limit in 1_u64..12_000) {
+        let candidates = candidates(&items);
+        let answer = Answer { frame: 40, percent: 100, noise: 0, discount: 0 };
+        for algorithm in Algorithm::ALL {
+            let problem = Problem { candidates: &candidates, algorithm, uniform: false };
+            let (Fitted { selection, measured }, log) = fit(problem, limit, answer);
+            let Some(room) = measured.and_then(|measured| limit.checked_sub(measured)) else { continue };
+            let mut further = problem.further(&selection, room, &Work::unlimited());
+            let step = further.step(&mut selection.clone(), |_| Some(false));
+            prop_assert!(log.len() >= FURTHER || matches!(step, Stepped::None), "{} {:?}", algorithm, selection);
+        }
+    }
 
     #[test]
     fn nearly_all_of_the_limit_is_used(

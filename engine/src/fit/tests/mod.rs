@@ -1,6 +1,7 @@
 mod choosing;
 mod exactness;
 mod forms;
+mod lines;
 mod ranking;
 
 use proptest::collection::vec;
