@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::candidates::{Candidates, Form, Selection, View};
-use super::hull::{Ladder, Next, steps_taken};
+use super::hull::{best_step, steps_taken};
 use super::{ends, greedy, knapsack};
 use crate::work::Work;
 
@@ -135,56 +135,47 @@ impl<'c> Problem<'c> {
     }
 
     /// Returns the steps from `selection` on that add at most `room` to its weight.
-    pub(super) fn further(self, selection: &Selection, room: u64, work: &Work<'_>) -> Further<'c> {
+    pub(super) fn further(self, selection: &Selection, room: u64, work: &'c Work<'c>) -> Further<'c> {
         let view = self.view(selection);
         let order = (self.algorithm == Algorithm::HeadTail).then(|| {
             let weight = selection.sum(self.candidates).weight;
             ends::Order::new(view, weight.saturating_add(room), work)
         });
-        let ladder = Ladder::new(view, selection, room, work);
-        let first = |item: usize| ladder.first(view, selection, item);
-        let steps = match &order {
-            None => (0..view.len()).filter_map(first).collect(),
-            Some(order) => order.items().filter_map(first).collect(),
-        };
-        Further { view, ladder, steps, in_order: order.is_some(), room }
+        Further { view, order, room, work }
     }
 }
 
 /// The steps that could still be taken.
 pub(super) struct Further<'c> {
     view: View<'c>,
-    ladder: Ladder,
-    steps: Vec<Next>,
-    /// Whether the first of the steps is the best one, as under `head_tail`.
-    in_order: bool,
+    /// The items in the order of `head_tail`. Without it, the best step is the one that gains most for its weight.
+    order: Option<ends::Order>,
     /// What a step may add to the weight: less than any step that did not fit.
     room: u64,
+    work: &'c Work<'c>,
 }
 
 impl Further<'_> {
     /// Takes the best step that adds less than every step that did not fit, if `fits` returns `true` for the result.
-    /// `fits` returns `None` when the run is interrupted.
+    /// `fits` returns `None` when the run is interrupted. The time is linear in the forms.
     pub(super) fn step(&mut self, selection: &mut Selection, fits: impl FnOnce(&Selection) -> Option<bool>) -> Stepped {
-        self.steps.retain(|next| next.step.added <= self.room);
-        let best = if self.in_order {
-            (!self.steps.is_empty()).then_some(0)
-        } else {
-            (0..self.steps.len()).max_by_key(|at| self.steps[*at])
+        let of = |item: usize| {
+            let _ = self.work.spend_unbounded(1);
+            best_step(self.view, selection, item, self.room)
         };
-        let Some(at) = best else { return Stepped::None };
-        let next = self.steps.remove(at);
-        let item = next.step.item as usize;
+        let best = match &self.order {
+            None => (0..self.view.len()).filter_map(of).max(),
+            Some(order) => order.items().find_map(of),
+        };
+        let Some(step) = best else { return Stepped::None };
+        let item = step.item as usize;
         let before = selection.form(item);
-        selection.set(item, Some(next.step.to as usize));
+        selection.set(item, Some(step.to as usize));
         match fits(selection) {
-            Some(true) => {
-                // The richer forms of the item take the place of the step.
-                self.ladder.after(self.view, selection, next).into_iter().for_each(|next| self.steps.insert(at, next));
-            }
+            Some(true) => {}
             Some(false) => {
                 selection.set(item, before);
-                self.room = next.step.added.saturating_sub(1);
+                self.room = step.added.saturating_sub(1);
             }
             None => return Stepped::Interrupted,
         }

@@ -141,6 +141,17 @@ impl Ladder {
     }
 }
 
+/// Returns the step of an item that gains most for its weight, from what `selection` shows of it, among those that add
+/// at most `room`.
+pub(super) fn best_step(view: View<'_>, selection: &Selection, item: usize, room: u64) -> Option<Step> {
+    let now = selection.form(item);
+    let start = form_of(view, item, now);
+    let richer = view.forms(item).filter(|(number, _)| now.is_none_or(|now| *number < now));
+    let gaining = richer.filter(|(_, form)| form.value > start.value && form.weight > start.weight);
+    let fitting = gaining.filter(|(_, form)| form.weight - start.weight <= room);
+    fitting.map(|(number, form)| Step::new(item, index(number), start, form)).max()
+}
+
 /// Returns the steps that lead to what `selection` shows. Each step of an item ranks below the one before.
 pub(super) fn steps_taken(view: View<'_>, selection: &Selection, work: &Work<'_>) -> Vec<Step> {
     let (mut steps, mut buffer) = (Vec::with_capacity(selection.shown()), Vec::new());

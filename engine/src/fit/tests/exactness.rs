@@ -97,7 +97,8 @@ proptest! {
             let problem = Problem { candidates: &candidates, algorithm, uniform: false };
             let (Fitted { selection, measured }, log) = fit(problem, limit, answer);
             let Some(room) = measured.and_then(|measured| limit.checked_sub(measured)) else { continue };
-            let mut further = problem.further(&selection, room, &Work::unlimited());
+            let work = Work::unlimited();
+            let mut further = problem.further(&selection, room, &work);
             let step = further.step(&mut selection.clone(), |_| Some(false));
             prop_assert!(log.len() >= FURTHER || matches!(step, Stepped::None), "{} {:?}", algorithm, selection);
         }
