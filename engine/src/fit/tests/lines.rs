@@ -32,7 +32,7 @@ fn both_ends_stay_with_a_note_between_them() {
     assert_eq!(shown.total, 100);
     let expected = "line number 0000\nline number 0001\nline number 0002\n... 91 more lines\nline number 0094\n";
     assert!(shown.text.starts_with(expected) && shown.text.ends_with("\nline number 0099"), "{}", shown.text);
-    assert_eq!(cut(&text, &[], 17 * 100).map(|shown| shown.lines), Some(vec![0..100]));
+    assert_eq!(cut(&text, &[], 17 * 100).map(|shown| shown.text), Some(text.trim_end().to_owned()));
     assert_eq!(cut(&text, &[], 16).map(|shown| shown.lines), None, "a line and the notes are larger");
 }
 
@@ -84,7 +84,7 @@ proptest! {
         prop_assert_eq!(total, lines(body).count());
         let mut expected = Vec::new();
         let mut next = 0;
-        for range in ranges.into_iter().chain([total..total]) {
+        for range in ranges.into_iter().chain(std::iter::once(total..total)) {
             if range.start > next {
                 expected.push(left_out(range.start - next));
             }
