@@ -8,7 +8,7 @@ use super::choose::{Algorithm, Problem};
 use super::exact::exact;
 use super::values::ORDINARY;
 use crate::text::{Patterns, left_out, lines};
-use crate::work::Work;
+use crate::work::{Work, text_steps};
 
 /// The text that is left, and which lines it shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(crate) struct LineBudget<'b> {
 /// `measure` counts a text in the unit of the limit, with all that the answer adds to it; it returns `None` when the
 /// run is interrupted. It is called as often as [`exact`] calls its measure. Returns `None` if not even one line fits.
 ///
-/// The expressions take steps of the stage, see [`crate::text_steps`].
+/// The expressions are a stage of their own; if they exceed its steps, no line matches.
 pub(crate) fn head_tail(
     text: &str,
     boost: Option<&Patterns>,
@@ -47,7 +47,12 @@ pub(crate) fn head_tail(
     work: &Work<'_>,
 ) -> Option<Shown> {
     let LineBudget { limit, weight, most_bytes } = budget;
-    let considered = Lines::new(text.strip_suffix('\n').unwrap_or(text), boost, most_bytes, work);
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    work.begin_stage(text_steps(body.len()));
+    let mut considered = Lines::new(body, boost, most_bytes, work);
+    if work.end_stage() {
+        considered = Lines::new(body, None, most_bytes, work);
+    }
     let mut candidates = Candidates::with_capacity(considered.lines.len(), 1);
     for line in &considered.lines {
         let value = if line.matches { 2 * ORDINARY } else { ORDINARY };

@@ -218,3 +218,22 @@ fn level(name: &str, sets: &[&[&str]]) -> Level {
     }
     Level::new(name, paths, true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_names_every_field() {
+        let page = include_str!("../../../docs/filters/values.md");
+        for field in [IDENTITY, TEXT, PEOPLE, LABELS, BRANCHES, FILE, COMMENT, THREAD].concat() {
+            assert!(page.contains(&format!("`{field}`")), "{field}");
+        }
+        for preset in Preset::ALL {
+            assert!(page.contains(&format!("`{}`", preset.as_str())), "{preset:?}");
+        }
+        for expression in BOOST {
+            assert!(page.contains(&format!("`{expression}`")), "{expression}");
+        }
+    }
+}

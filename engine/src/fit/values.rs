@@ -8,7 +8,7 @@ use super::fields::Field;
 use super::weights::Weights;
 use crate::json;
 use crate::text::Patterns;
-use crate::work::Work;
+use crate::work::{Work, text_steps};
 
 /// The value of an ordinary item. Values are whole numbers, so that every machine computes the same ones.
 pub(crate) const ORDINARY: u64 = 1_000_000;
@@ -60,7 +60,8 @@ pub(crate) enum Newest {
 impl Strategy {
     /// Returns the value of each item, in millionths of an ordinary item, at least 1. `items` are JSON.
     ///
-    /// A field that is absent, or of another type, counts as if `resolved` were false and the path another file.
+    /// A field that is absent, or of another type, counts as if `resolved` were false and the path another file. The
+    /// expressions of `boost` are a stage of their own; if they exceed its steps, no item matches.
     pub(crate) fn values(&self, items: &[&str], work: &Work<'_>) -> Vec<u64> {
         let count = items.len();
         let each = |value: &mut dyn FnMut(&str) -> u64| {
@@ -93,7 +94,10 @@ impl Strategy {
             Self::HeadTail { boost: None } => vec![ORDINARY; count],
             Self::HeadTail { boost: Some(boost) } => {
                 let mut cache = boost.cache();
-                each(&mut |item| if boost.is_match(&mut cache, item, work) { 2 * ORDINARY } else { ORDINARY })
+                work.begin_stage(text_steps(items.iter().map(|item| item.len()).sum()));
+                let values =
+                    each(&mut |item| if boost.is_match(&mut cache, item, work) { 2 * ORDINARY } else { ORDINARY });
+                if work.end_stage() { vec![ORDINARY; count] } else { values }
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::program::Glob;
 use crate::work::Work;
 
 /// The patterns of `size_proportional` without `weights`, and their values in millionths.
-const DEFAULTS: [(&str, u64); 21] = [
+pub(super) const DEFAULTS: [(&str, u64); 21] = [
     ("*.lock", 50_000),
     ("*.sum", 50_000),
     ("package-lock.json", 50_000),

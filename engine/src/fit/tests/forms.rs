@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::*;
-use crate::fit::{Details, Field, Level, Levels, Preset, ToolKind};
+use crate::fit::{Details, Field, FitProgram, Level, Levels, Preset, ToolKind};
 use crate::program::{Index, Name, Segment, Trie};
 
 fn level(name: &str, paths: &[&str], scalars: bool) -> Level {
@@ -194,4 +194,31 @@ fn tools_are_known_by_their_names() {
     ] {
         assert_eq!(ToolKind::of(name), kind, "{name}");
     }
+}
+
+#[test]
+fn odd_items_have_forms_too() {
+    let levels = Preset::Issues.levels();
+    let comments = Field::any_of(&["comments"]);
+    let large = format!(r#"{{"id":1,"title":"t","body":"{}","url":"u"}}"#, "x".repeat(10 << 20));
+    let deep = format!(r#"{{"id":1,"title":{}1{}}}"#, "[".repeat(120), "]".repeat(120));
+    let wide = format!("{{{}}}", (0..10_000).map(|i| format!("\"k{i}\":{i}")).collect::<Vec<_>>().join(","));
+    for (item, least) in [(&*large, r#"{"id":1,"title":"t"}"#), (&deep, &deep), (&wide, "{}"), ("{}", "{}")] {
+        let forms = forms(item, &levels, Some(&comments), 1_000_000);
+        assert_eq!(forms.last().map(|(_, text)| text.as_str()), Some(least));
+        assert!(forms.is_sorted_by(|rich, poor| rich.1.len() >= poor.1.len()));
+    }
+    let work = Work::unlimited();
+    let empty = vec!["{}"; 10_000];
+    let program = FitProgram::of(ToolKind::Discussions);
+    let mut candidates = Candidates::with_capacity(empty.len(), 1);
+    for (item, worth) in empty.iter().zip(program.values(&empty, &work)) {
+        let mut forms = Vec::new();
+        program.details(item, false, &work).each(worth, &mut String::new(), &work, |detail| {
+            forms.push(Form { value: detail.value, weight: detail.bytes as u64 + 1 });
+        });
+        candidates.push(forms);
+    }
+    let problem = Problem { candidates: &candidates, algorithm: program.algorithm(&candidates), uniform: false };
+    assert_eq!(choose(problem, 3_000).iter().collect::<Vec<_>>(), (0..1_000).map(|item| (item, 0)).collect::<Vec<_>>());
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::fit::fields::Field;
 use crate::fit::values::{Newest, Strategy, groups};
-use crate::fit::weights::Weights;
+use crate::fit::weights::{DEFAULTS, Weights};
 use crate::text::{PatternBudget, Patterns};
 use crate::work::Work;
 
@@ -125,4 +125,47 @@ fn groups_are_equal_values() {
         r#"{"g":1}"#,
     ];
     assert_eq!(groups(&Field::any_of(&["g"]), &items, &Work::unlimited()), [0, 1, 0, 2, 2, 3, 4, 5, 6, 3]);
+}
+
+#[test]
+fn expressions_that_take_too_many_steps_match_nothing() {
+    // A Unicode word boundary needs a search that takes a step for each state and byte.
+    let patterns = [r"\b\w{1,20}x|ERROR".to_owned()];
+    let boost = Patterns::compile("boost", &patterns, &mut PatternBudget::default(), &mut Vec::new());
+    assert!(boost.is_some());
+    let strategy = Strategy::HeadTail { boost };
+    let long = format!("\"{}\"", "é".repeat(50_000));
+    let work = Work::unlimited();
+    assert_eq!(strategy.values(&["\"ERROR\"", "7"], &work), [2_000_000, 1_000_000]);
+    assert_eq!(strategy.values(&["\"ERROR\"", &long], &work), [1_000_000; 2]);
+    assert!(!work.exceeded() && work.spend(1), "the run continues");
+}
+
+#[test]
+fn steps_grow_with_the_list() {
+    let strategies = [
+        Strategy::ElementCount,
+        Strategy::files(Field::any_of(&["path"])),
+        Strategy::threads(Field::any_of(&["resolved"]), Field::any_of(&["comments"])),
+        Strategy::logs(),
+    ];
+    let item = r#"{"path":"src/tests/a.rs","resolved":true,"comments":[1,2,3]}"#;
+    for strategy in &strategies {
+        let steps = |count: usize| {
+            let work = Work::unlimited();
+            assert_eq!(strategy.values(&vec![item; count], &work).len(), count);
+            work.used()
+        };
+        assert!(steps(10_000) <= 11 * steps(1_000).max(1_000));
+    }
+}
+
+#[test]
+fn the_documentation_names_every_pattern() {
+    let page = include_str!("../../../../docs/filters/values.md");
+    for (pattern, value) in DEFAULTS {
+        let row = page.lines().find(|line| line.starts_with("| 0.") && line.contains(&format!("`{pattern}`")));
+        let row = row.unwrap_or_else(|| panic!("{pattern}"));
+        assert!(row.starts_with(&format!("| {} |", value as f64 / 1e6)), "{row}");
+    }
 }
