@@ -15,7 +15,6 @@ mod compile;
 mod finding;
 #[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the executor uses it in the next step"))]
 mod fit;
-#[cfg_attr(not(test), expect(dead_code, reason = "the executor uses it in the next step"))]
 mod format;
 mod inputs;
 pub mod json;

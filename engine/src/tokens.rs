@@ -84,7 +84,7 @@ impl Factor {
     }
 
     /// Returns the largest number of tokens that is at most `most` once it is multiplied.
-    fn within(self, most: Tokens) -> usize {
+    pub(crate) fn within(self, most: Tokens) -> usize {
         let quotient = most.0 as u128 * u128::from(Self::UNIT) / u128::from(self.millionths.get());
         usize::try_from(quotient).unwrap_or(usize::MAX)
     }

@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 
@@ -89,10 +90,11 @@ proptest! {
         let json = Decisions::new(&bytes).document(5).json();
         for tokenizer in TOKENIZERS {
             let Written { format, text, tokens, not_toon } = chosen(&json, &formats, fill, tokenizer);
-            prop_assert_eq!((format, tokens), {
-                let (format, tokens) = exhaustive(&json, &formats, fill, tokenizer);
-                (format, Some(Tokens(tokens)))
-            }, "{} {}", tokenizer.name(), json);
+            let best = exhaustive(&json, &formats, fill, tokenizer);
+            if (format, tokens) != (best.0, Some(Tokens(best.1))) {
+                let may_differ = tokenizer.is_exact() && json.len() > 2000 && format == Format::Json;
+                prop_assert!(may_differ, "{} {:?} {:?} {}", tokenizer.name(), (format, tokens), best, json);
+            }
             prop_assert_eq!(all(&json, fill)[format as usize].clone(), Some(text.into_owned()));
             prop_assert_eq!(not_toon, None);
         }
@@ -110,6 +112,51 @@ proptest! {
                 prop_assert!(after * 10 <= before * 9, "{} to {}", before, after);
             }
         }
+    }
+}
+
+/// Counts characters, and how often it was asked.
+#[derive(Debug, Default)]
+struct Asked(AtomicUsize);
+
+impl Tokenizer for Asked {
+    fn name(&self) -> &'static str {
+        "asked"
+    }
+
+    fn is_exact(&self) -> bool {
+        true
+    }
+
+    fn count(&self, text: &str, _: usize, _: &mut dyn FnMut(usize) -> bool) -> Option<usize> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Some(text.len() / 4)
+    }
+}
+
+#[test]
+fn what_cannot_win_is_not_counted() {
+    let lines = |n: usize| format!("[{}]", vec![r#"{"a":"x","b":[]}"#; n].join(","));
+    let gaps: Vec<_> = (0..200).map(|i| format!(r#"{{"id":{i},"k{}":[1]}}"#, i % 3)).collect();
+    let wide = format!("[{}]", vec![format!(r#"{{"a":"{}"}}"#, "word ".repeat(100)); 20].join(","));
+    for (json, formats, fill, counts) in [
+        (lines(10), &Format::ALL[..], false, 3),
+        // Rows as `table`, and a line for every value as TOON.
+        (lines(1000), &Format::ALL, false, 2),
+        (lines(1000), &[Format::Json, Format::Toon], false, 1),
+        (lines(1000), &[Format::Table, Format::Toon], false, 2),
+        (r#"{"a":1}"#.to_owned(), &[Format::Table, Format::Toon], false, 2),
+        (r#"{"a":"\ud800"}"#.to_owned(), &[Format::Table, Format::Toon], false, 1),
+        // As a table it would be larger.
+        (format!("[{}]", gaps.join(",")), &[Format::Json, Format::Table], true, 1),
+        // One key a row is saved, and too little.
+        (wide, &Format::ALL, false, 1),
+    ] {
+        let asked = Asked::default();
+        let counter = TokenCounter { tokenizer: &asked, factor: Factor::new(100.0).unwrap() };
+        let request = Request { formats, toon: ToonOptions::default(), fill };
+        write(&json, 0..json.len(), &request, counter, &Work::unlimited()).unwrap();
+        assert_eq!(asked.0.load(Ordering::Relaxed), counts, "{formats:?} {}", &json[..json.len().min(80)]);
     }
 }
 

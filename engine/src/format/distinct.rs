@@ -9,8 +9,8 @@ use super::scan::{at, string, value};
 use crate::json::{DEPTH_CEILING, Key, Node, dedupe, read};
 use crate::work::Work;
 
-/// Returns compact JSON with one member for each key, and the range of the value at `part` in it: an empty range if `part`
-/// is empty, or if that value does not count. Returns `None` if the run is interrupted.
+/// Returns compact JSON with one member for each key, and the range of the value at `part` in it: an empty range if
+/// `part` is empty, or if that value does not count. Returns `None` if the run is interrupted.
 pub(super) fn keys(json: &str, part: Range<usize>, work: &Work<'_>) -> Option<(String, Range<usize>)> {
     let document = read(json.as_bytes(), DEPTH_CEILING, usize::MAX, work).ok()?;
     let mut writer = Writer { out: String::with_capacity(json.len()), part: 0..0, work };

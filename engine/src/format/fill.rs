@@ -50,8 +50,8 @@ impl Distinct {
     }
 }
 
-/// Returns the layout that has the members of all `rows`, in the order of their first appearance. Returns `None` if that
-/// is no table: a member is a cell in one row and an object in another, or an object that a row lacks.
+/// Returns the layout that has the members of all `rows`, in the order of their first appearance. Returns `None` if
+/// that is no table: a member is a cell in one row and an object in another, or an object that a row lacks.
 ///
 /// Takes time linear in the members of `rows`.
 pub(super) fn union(layouts: &mut Layouts<'_>, rows: &[Layout]) -> Option<Layout> {

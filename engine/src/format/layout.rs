@@ -61,9 +61,10 @@ struct Node {
     before: Layout,
     last: Member,
     key: Span,
-    members: u32,
     /// Cells of a row, groups resolved.
     cells: u32,
+    /// Bytes of the keys, with quotes and colons, as they were first seen.
+    key_bytes: u32,
     /// The layouts that were found after this one, the last one first; [`Layout::EMPTY`] if there was none.
     next: [Layout; 2],
     /// The layout with the same members in the order of their keys' numbers; set by [`Layouts::finish`].
@@ -109,8 +110,8 @@ impl<'a> Layouts<'a> {
             before: Layout::EMPTY,
             last: Member { key: Key::NONE, kind: Kind::OTHER },
             key,
-            members: 0,
             cells: 0,
+            key_bytes: 0,
             next: [Layout::EMPTY; 2],
             sorted: Some(Layout::EMPTY),
             tabular: true,
@@ -170,12 +171,13 @@ impl<'a> Layouts<'a> {
         if found == new {
             let before = self.nodes[layout.index()];
             let cells = last.kind.layout().map_or(1, |group| self.nodes[group.index()].cells);
+            let key = self.keys.span(last.key);
             self.nodes.push(Node {
                 before: layout,
                 last,
-                key: self.keys.span(last.key),
-                members: before.members + 1,
+                key,
                 cells: before.cells.saturating_add(cells),
+                key_bytes: before.key_bytes.saturating_add(key.len + 1),
                 next: [Layout::EMPTY; 2],
                 sorted: None,
                 tabular: before.tabular && last.kind != Kind::OTHER,
@@ -248,6 +250,12 @@ impl<'a> Layouts<'a> {
     #[inline(always)]
     pub(super) fn cells(&self, layout: Layout) -> usize {
         self.nodes[layout.index()].cells as usize
+    }
+
+    /// Returns the bytes of the keys of an object with this layout, with quotes and colons.
+    #[inline(always)]
+    pub(super) fn key_bytes(&self, layout: Layout) -> usize {
+        self.nodes[layout.index()].key_bytes as usize
     }
 
     /// Returns the number of layouts.

@@ -113,8 +113,8 @@ impl Literals {
         end
     }
 
-    /// Appends the string at `pos`, which is the whole document. A byte order mark at the beginning of a document is not
-    /// part of it, so such a string is quoted.
+    /// Appends the string at `pos`, which is the whole document. A byte order mark at the beginning of a document is
+    /// not part of it, so such a string is quoted.
     pub(super) fn document(&mut self, json: &str, pos: usize, out: &mut Vec<u8>) {
         const MARK: &[u8] = "\u{feff}".as_bytes();
         self.value(json, pos, out);

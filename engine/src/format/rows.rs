@@ -1,8 +1,8 @@
 //! The rows of a table.
 //!
-//! A row mostly has its members in the order of the columns. It is then copied as it is read, each key compared with that
-//! of its column. Where a key differs, what was written of the row is taken back: the places of its cells are gathered by
-//! key first, and then copied in the order of the columns.
+//! A row mostly has its members in the order of the columns. It is then copied as it is read, each key compared with
+//! that of its column. Where a key differs, what was written of the row is taken back: the places of its cells are
+//! gathered by key first, and then copied in the order of the columns.
 
 use std::collections::HashMap;
 

@@ -3,12 +3,12 @@
 //! Whether a list is a table is known at its end, and whether an object is a column of a table depends on all rows. So
 //! the shape is found in one pass from the leaves up: an object is known by the number of its [`Layout`] when it ends,
 //! and the list around it compares nothing but these numbers. What the second pass needs is one [`Form`] for each array
-//! that is not empty, and for each object that begins with an object, in the order of the document; tables need none for
-//! anything in them.
+//! that is not empty, and for each object that begins with an object, in the order of the document; tables need none
+//! for anything in them.
 //!
-//! Time is linear in the document: each key is compared with one expected key or looked up once, and the members of a
-//! layout are sorted once, when it is new. Memory is 8 bytes for a form, and at most 100 bytes for a member of a layout:
-//! little where objects are alike, and linear in the document where no two are.
+//! Time is linear in the document: each key is compared with one or two expected keys, or looked up once, and the members
+//! of a layout are sorted once, when it is new. Memory is 12 bytes for a form, and some 200 bytes for each member of a
+//! layout: little where objects are alike, and linear in the document where no two are.
 
 use std::ops::Range;
 
@@ -84,6 +84,18 @@ impl<'a> Shape<'a> {
         };
         pass.value(0, Parent::Other)?;
         Ok(pass.shape)
+    }
+}
+
+impl Shape<'_> {
+    /// Returns whether TOON writes a part of the document without repeating keys or quotes for every value: a table, or
+    /// the elements of an array on one line.
+    pub(super) fn has_rows(&self) -> bool {
+        self.containers.iter().any(|container| match container.form {
+            Form::Lines => false,
+            Form::Inline => container.count > 1,
+            Form::Table(_) => true,
+        })
     }
 }
 

@@ -16,18 +16,31 @@ const POLL: usize = 4096;
 
 /// Returns the document with its payload as `{"columns":[names],"rows":[[values],..]}`.
 ///
-/// The payload is a list of two or more objects. Either all have the same members, or `fill` is set, no member is `null`,
-/// and at least half of the cells of the table are members; a cell that is none is `null`. Returns `None` for every other
-/// payload, and if the run is interrupted.
+/// The payload is a list of two or more objects. Either all have the same members, or `fill` is set, no member is
+/// `null`, and at least half of the cells of the table are members; a cell that is none is `null`. Returns `None` for
+/// every other payload, and if the run is interrupted.
 ///
 /// The text is larger than `json` by at most half of it and 24 bytes. Time is linear in `json`.
 pub(crate) fn encode(json: &str, payload: Range<usize>, fill: bool, work: &Work<'_>) -> Option<String> {
+    encode_if(json, payload, fill, work, |_| true)
+}
+
+/// As [`encode`], if `worth` accepts the bytes that the table has less than the document, nearly: keys may be written
+/// with escapes here and without them there. Otherwise nothing is written.
+pub(super) fn encode_if(
+    json: &str,
+    payload: Range<usize>,
+    fill: bool,
+    work: &Work<'_>,
+    worth: impl Fn(isize) -> bool,
+) -> Option<String> {
     u32::try_from(json.len()).ok()?;
     match Items::read(json, payload.clone(), fill, work) {
-        Ok(items) => items?.write(json, payload, work),
+        Ok(items) => items.filter(|items| worth(items.saved))?.write(json, payload, work),
         Err(Duplicate) => {
             let (json, payload) = distinct::keys(json, payload, work)?;
-            Items::read(&json, payload.clone(), fill, work).ok()??.write(&json, payload, work)
+            let items = Items::read(&json, payload.clone(), fill, work).ok()?;
+            items.filter(|items| worth(items.saved))?.write(&json, payload, work)
         }
     }
 }
@@ -36,7 +49,12 @@ pub(crate) fn encode(json: &str, payload: Range<usize>, fill: bool, work: &Work<
 struct Items<'a> {
     layouts: Layouts<'a>,
     columns: Layout,
+    /// The bytes that the table has less than the list.
+    saved: isize,
 }
+
+/// The bytes of a table without columns and rows.
+const FRAME: &str = r#"{"columns":[],"rows":[]}"#;
 
 impl<'a> Items<'a> {
     fn read(json: &'a str, payload: Range<usize>, fill: bool, work: &Work<'_>) -> Result<Option<Self>, Duplicate> {
@@ -46,7 +64,8 @@ impl<'a> Items<'a> {
         }
         let mut layouts = Layouts::new();
         let mut rows = Distinct::default();
-        let (mut pos, mut count, mut cells, mut has_null) = (payload.start, 0_usize, 0, false);
+        let (mut pos, mut count, mut has_null) = (payload.start, 0_usize, false);
+        let (mut cells, mut key_bytes) = (0, 0);
         let (mut first, mut equal, mut polled) = (None, true, pos);
         loop {
             pos += 1;
@@ -65,6 +84,7 @@ impl<'a> Items<'a> {
             layouts.finish(layout)?;
             count += 1;
             cells += layouts.cells(layout);
+            key_bytes += layouts.key_bytes(layout);
             rows.add(layout, 1, layouts.len());
             let (_, sorted) = *first.get_or_insert((layout, layouts.sorted(layout)));
             equal &= layouts.sorted(layout) == sorted;
@@ -87,7 +107,9 @@ impl<'a> Items<'a> {
             _ => return Ok(None),
         };
         let is_table = count > 1 && columns != Layout::EMPTY;
-        Ok(is_table.then_some(Self { layouts, columns }))
+        let absent = layouts.cells(columns) * count - cells;
+        let added = layouts.key_bytes(columns) + absent * ",null".len() + FRAME.len();
+        Ok(is_table.then_some(Self { layouts, columns, saved: key_bytes as isize - added as isize }))
     }
 
     fn write(self, json: &str, payload: Range<usize>, work: &Work<'_>) -> Option<String> {

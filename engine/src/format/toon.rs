@@ -1,7 +1,7 @@
 //! TOON 4.4: writes a document by its shape.
 //!
-//! The text is that of the reference encoder, with two differences: numbers keep their digits, and members keep the order
-//! of the document, where JavaScript moves keys that are whole numbers to the front.
+//! The text is that of the reference encoder, with two differences: numbers keep their digits, and members keep the
+//! order of the document, where JavaScript moves keys that are whole numbers to the front.
 
 use std::ops::Range;
 
@@ -61,6 +61,14 @@ pub(crate) fn most(bytes: usize) -> usize {
     bytes.saturating_mul(GROWTH).saturating_add(ALLOWANCE)
 }
 
+/// A document as TOON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Toon {
+    pub(crate) text: String,
+    /// The bytes of the text that indent its lines.
+    pub(crate) indentation: usize,
+}
+
 /// Returns compact JSON as TOON. In arrays within `fill`, rows of a table have `null` for what their item lacks.
 ///
 /// The text has at most [`most`] bytes. Time is linear in `json`.
@@ -73,11 +81,23 @@ pub(crate) fn encode(
     options: &ToonOptions,
     work: &Work<'_>,
 ) -> Result<String, Unrepresentable> {
+    let toon = encode_if(json, fill, options, work, |_| true)?;
+    toon.map(|toon| toon.text).ok_or(Unrepresentable::Interrupted)
+}
+
+/// As [`encode`], if `worth` accepts the shape of the document. Otherwise nothing is written.
+pub(super) fn encode_if(
+    json: &str,
+    fill: Range<usize>,
+    options: &ToonOptions,
+    work: &Work<'_>,
+    worth: impl Fn(&Shape<'_>) -> bool,
+) -> Result<Option<Toon>, Unrepresentable> {
     if u32::try_from(json.len()).is_err() {
         return Err(Unrepresentable::TooLarge);
     }
     match Shape::of(json, fill.clone(), work) {
-        Ok(shape) => write(json, &shape, options, work),
+        Ok(shape) => worth(&shape).then(|| write(json, &shape, options, work)).transpose(),
         Err(Stop::Duplicate) => {
             let (json, fill) = distinct::keys(json, fill, work).ok_or(Unrepresentable::Interrupted)?;
             let shape = Shape::of(&json, fill, work).map_err(|stop| match stop {
@@ -85,14 +105,14 @@ pub(crate) fn encode(
                 // No key occurs twice.
                 Stop::Duplicate | Stop::Interrupted => Unrepresentable::Interrupted,
             })?;
-            write(&json, &shape, options, work)
+            worth(&shape).then(|| write(&json, &shape, options, work)).transpose()
         }
         Err(Stop::LoneSurrogate) => Err(Unrepresentable::LoneSurrogate),
         Err(Stop::Interrupted) => Err(Unrepresentable::Interrupted),
     }
 }
 
-fn write(json: &str, shape: &Shape<'_>, options: &ToonOptions, work: &Work<'_>) -> Result<String, Unrepresentable> {
+fn write(json: &str, shape: &Shape<'_>, options: &ToonOptions, work: &Work<'_>) -> Result<Toon, Unrepresentable> {
     let mut writer = Writer {
         json,
         bytes: json.as_bytes(),
@@ -101,6 +121,7 @@ fn write(json: &str, shape: &Shape<'_>, options: &ToonOptions, work: &Work<'_>) 
         literals: Literals::new(options.delimiter),
         options: *options,
         out: Vec::with_capacity(json.len()),
+        indentation: 0,
         most: most(json.len()),
         polled: 0,
         work,
@@ -110,7 +131,8 @@ fn write(json: &str, shape: &Shape<'_>, options: &ToonOptions, work: &Work<'_>) 
         return Err(Unrepresentable::TooLarge);
     }
     // Every part of it is a part of `json`, or ASCII.
-    String::from_utf8(writer.out).map_err(|_| Unrepresentable::LoneSurrogate)
+    let text = String::from_utf8(writer.out).expect("it has no other bytes");
+    Ok(Toon { text, indentation: writer.indentation })
 }
 
 struct Writer<'s, 'a, 'w> {
@@ -122,6 +144,7 @@ struct Writer<'s, 'a, 'w> {
     literals: Literals,
     options: ToonOptions,
     out: Vec<u8>,
+    indentation: usize,
     most: usize,
     /// The bytes that were written when the interrupt was polled.
     polled: usize,
@@ -168,6 +191,7 @@ impl Writer<'_, '_, '_> {
     fn line(&mut self, depth: usize) -> Written<()> {
         const LINE: &[u8; 32] = b"\n                               ";
         let indent = depth * self.options.indent;
+        self.indentation += indent;
         if indent < LINE.len() && !self.out.is_empty() {
             self.out.extend_from_slice(LINE);
             self.out.truncate(self.out.len() - (LINE.len() - 1) + indent);

@@ -74,7 +74,7 @@ mod sse2 {
         unsafe {
             let v = _mm_loadu_si128(chunk.as_ptr().cast::<__m128i>());
             let is = |b: u8| _mm_cmpeq_epi8(v, _mm_set1_epi8(b as i8));
-            // The letters become the 26 lowest signed bytes, once capitals are small; no other byte becomes a letter so.
+            // The letters become the 26 lowest signed bytes, once capitals are small. No other byte becomes one.
             let small = _mm_or_si128(v, _mm_set1_epi8(0x20));
             let from_a = _mm_add_epi8(small, _mm_set1_epi8(i8::MIN.wrapping_sub(b'a' as i8)));
             let letters = _mm_cmplt_epi8(from_a, _mm_set1_epi8(i8::MIN + 26));
@@ -197,7 +197,7 @@ mod portable {
     /// Bytes from `from` to `to`, both below 0x80.
     #[inline(always)]
     fn range(word: u64, from: u8, to: u8) -> u64 {
-        // Seven bits cannot carry into the next byte: the first sum has the top bit from `from` on, the second behind `to`.
+        // Seven bits cannot carry into the next byte. One sum has the top bit from `from` on, the other above `to`.
         let low = word & REST;
         (low + ONES * u64::from(0x80 - from)) & !(low + ONES * u64::from(0x7f - to)) & !word & TOPS
     }
