@@ -1,5 +1,5 @@
 //! The tools that the tests need and cargo does not provide, installed into `.tools/` from the lock files in
-//! `tests/clients/` and `tests/cluster/`.
+//! `tests/clients/`, `tests/toon/` and `tests/cluster/`.
 //!
 //! Each tool has its own folder with a stamp, the text of its lock files. If the stamp is unchanged, the tool is
 //! installed.
@@ -39,6 +39,8 @@ const STAMP: &str = ".stamp";
 const CARGO_TOOLS: &str = "cargo";
 const PYTHON: &[(&str, &str)] =
     &[("python1", "python1.txt"), ("python2", "python2.txt"), (CARGO_TOOLS, "cargo-tools.txt")];
+/// Folders of Node packages, and the folders of their lock files.
+const NODE_PACKAGES: &[(&str, &str)] = &[("node", "tests/clients"), ("toon", "tests/toon")];
 const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 
 /// Installs the agents whose command lines read what `tamis connect` writes: some 860 MB.
@@ -90,10 +92,14 @@ pub(crate) fn install() -> Result<Tools> {
                 once(&tools.join(name), &stamp, |folder| environment(folder, &lock))
             }));
         }
-        running.push(scope.spawn(|| {
-            let stamp = NODE_FILES.iter().map(|file| read(&locks.join(file))).collect::<Result<String>>()?;
-            once(&tools.join("node"), &stamp, |folder| packages(folder, &locks))
-        }));
+        for (name, locks) in NODE_PACKAGES {
+            let tools = &tools;
+            running.push(scope.spawn(move || {
+                let locks = root().join(locks);
+                let stamp = NODE_FILES.iter().map(|file| read(&locks.join(file))).collect::<Result<String>>()?;
+                once(&tools.join(name), &stamp, |folder| packages(folder, &locks))
+            }));
+        }
         // Built one after the other, since each build keeps all cores busy.
         running.push(scope.spawn(|| {
             let needed = [(cluster, &API_SERVER), (helm, &HELM), (collector, &COLLECTOR)];
@@ -106,7 +112,9 @@ pub(crate) fn install() -> Result<Tools> {
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("panicked")))).collect()
     });
     results.into_iter().collect::<Result<()>>().context("installing what the tests need into .tools/")?;
-    link_packages(&tools.join("node/node_modules"), &locks.join("node_modules"))?;
+    for (name, locks) in NODE_PACKAGES {
+        link_packages(&tools.join(name).join("node_modules"), &root().join(locks).join("node_modules"))?;
+    }
     Ok(Tools { folder: tools })
 }
 
