@@ -17,6 +17,8 @@ mod schema;
 mod template;
 #[cfg(feature = "text")]
 mod text;
+#[cfg(feature = "toon")]
+mod toon;
 
 /// The name of a target, and the function that runs one input.
 pub type Target = (&'static str, fn(&[u8]));
@@ -37,6 +39,8 @@ pub const TARGETS: &[Target] = &[
     ("template", template::run),
     #[cfg(feature = "text")]
     ("text", text::run),
+    #[cfg(feature = "toon")]
+    ("toon", toon::run),
 ];
 
 /// Returns the function of a target, if this build has it.
