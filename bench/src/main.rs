@@ -1,5 +1,6 @@
-//! `cargo run --release -p tamis-bench [-- [issues|items] SIZE_MB ..]` compares the engine with `serde_json::Value` in one
-//! run. With `-- strings`, it measures how fast text becomes a JSON string.
+//! `cargo run --release -p tamis-bench [-- [issues|items] SIZE_MB ..]` compares the engine with `serde_json::Value` in
+//! one run. With `-- strings`, it measures how fast text becomes a JSON string; with `-- formats`, how fast JSON
+//! becomes TOON and `table`.
 //!
 //! The compared programs run in short turns in separate processes, and each reports the processor time of its thread.
 //! The median of the rounds counts. Ratios within one run are reliable; absolute figures depend on the machine.
@@ -8,6 +9,7 @@
 mod baseline;
 #[cfg(test)]
 mod counts;
+mod formats;
 mod operations;
 mod payload;
 mod strings;
@@ -28,8 +30,10 @@ const ROUNDS: usize = 11;
 const TURN: f64 = 100e6;
 
 fn main() -> Result<()> {
-    if std::env::args().nth(1).is_some_and(|first| first == "strings") {
-        return strings::run();
+    match std::env::args().nth(1).as_deref() {
+        Some("strings") => return strings::run(),
+        Some("formats") => return formats::run(),
+        _ => {}
     }
     let mut arguments = std::env::args().skip(1).peekable();
     let named = |name: &str| Document::ALL.into_iter().find(|document| document.name() == name);
