@@ -5,6 +5,8 @@ use serde_json::Value;
 use super::*;
 use crate::fit::{Details, Field, FitProgram, Level, Levels, Preset, ToolKind};
 use crate::program::{Index, Name, Segment, Trie};
+use crate::stream::ItemPaths;
+use crate::{json, run};
 
 fn level(name: &str, paths: &[&str], scalars: bool) -> Level {
     let mut trie = Trie::default();
@@ -221,4 +223,50 @@ fn odd_items_have_forms_too() {
     }
     let problem = Problem { candidates: &candidates, algorithm: program.algorithm(&candidates), uniform: false };
     assert_eq!(choose(problem, 3_000).iter().collect::<Vec<_>>(), (0..1_000).map(|item| (item, 0)).collect::<Vec<_>>());
+}
+
+/// JSON values as they are after a filter, with keys that paths name, one of them with an escape.
+fn documents() -> impl Strategy<Value = String> {
+    let scalar = prop_oneof![Just("1"), Just("\"t\""), Just("null"), Just("\"\\u0061\"")].prop_map(str::to_owned);
+    let key = prop_oneof![4 => Just("a"), 4 => Just("b"), 4 => Just("c"), 1 => Just("\\u0061"), 1 => Just("0")];
+    let value = scalar.prop_recursive(3, 24, 4, move |inner| {
+        let list = vec(inner.clone(), 0..4).prop_map(|all| format!("[{}]", all.join(",")));
+        prop_oneof![list, object(key.clone(), inner)]
+    });
+    object(prop_oneof![Just("a"), Just("b"), Just("c"), Just("x")], value)
+}
+
+fn object(
+    keys: impl Strategy<Value = &'static str> + 'static,
+    values: impl Strategy<Value = String> + 'static,
+) -> impl Strategy<Value = String> {
+    vec((keys, values), 0..4).prop_map(|members| {
+        let members: Vec<_> = members.into_iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+        format!("{{{}}}", members.join(","))
+    })
+}
+
+proptest! {
+    #[test]
+    fn bytes_and_tree_keep_the_same(item in documents(), paths in vec(vec(0_usize..5, 1..4), 1..5), scalars: bool) {
+        let work = Work::unlimited();
+        let mut trie = Trie::default();
+        let mut inserted: Vec<Vec<usize>> = Vec::new();
+        for path in paths {
+            // No path of a level covers another.
+            if inserted.iter().all(|other| !other.starts_with(&path) && !path.starts_with(other)) {
+                let segment = |at: &usize| Segment::Name(Name::new(["a", "b", "c", "0", "x"][*at]));
+                trie.insert(&path.iter().map(segment).collect::<Vec<_>>(), inserted.len());
+                inserted.push(path);
+            }
+        }
+        let mut fast = String::new();
+        let paths = ItemPaths::new(&trie, scalars).expect("paths without patterns");
+        if paths.keep(&item, &mut fast, &work) {
+            let document = json::parse(item.as_bytes(), 16).expect("JSON");
+            prop_assert_eq!(fast, json::to_string(&run::narrowed(document, &trie, scalars, &work)), "{}", item);
+        } else {
+            prop_assert!(fast.is_empty());
+        }
+    }
 }
