@@ -44,7 +44,7 @@ pub(super) fn compile(
         strategy,
         algorithm,
         levels,
-        // Not about what is shown, but about how.
+        // These say how items are shown.
         format: _,
         structured: _,
         notice: _,

@@ -96,7 +96,7 @@ impl<'c> View<'c> {
     }
 }
 
-/// What is shown of each item.
+/// The form in which each item is shown, if it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Selection {
     /// By item, the number of its form.
@@ -136,7 +136,7 @@ impl Selection {
         self.shown -= usize::from(before != OUT);
     }
 
-    /// Returns the sum of the values and of the weights of what is shown.
+    /// Returns the sum of the values and of the weights of all forms that are shown.
     pub(crate) fn sum(&self, candidates: &Candidates) -> Form {
         let none = Form { value: 0, weight: 0 };
         self.iter().fold(none, |sum, (item, form)| {

@@ -1,4 +1,4 @@
-//! Chooses what is shown for estimated weights (`filters.md`, "Choosing").
+//! Chooses items and forms for estimated weights (`filters.md`, "Choosing").
 
 use std::fmt;
 use std::str::FromStr;

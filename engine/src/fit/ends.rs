@@ -12,8 +12,8 @@ const END: u128 = 70;
 /// from both ends, until 30 % of the rest is used from the front and 70 % from the end. Each item takes the richest
 /// form that fits.
 ///
-/// An item that exceeds `budget` alone is skipped. Any other item that does not fit ends its side, so that what is
-/// left out is one piece.
+/// An item that exceeds `budget` alone is skipped. Any other item that does not fit ends its side, so that the items
+/// left out are one piece.
 pub(super) fn head_tail(view: View<'_>, budget: u64, work: &Work<'_>) -> Selection {
     let order = Order::new(view, budget, work);
     let mut selection = Selection::none(view.len());

@@ -44,7 +44,7 @@ fn most_valuable(view: View<'_>, budget: u64, work: &Work<'_>) -> Option<(usize,
 }
 
 /// Gives each group a share of `budget` in proportion to the value of its items in full, takes steps within the
-/// group, and gives what is left of all shares to the best steps of all.
+/// group, and gives the rest of all shares to the best steps of all.
 pub(super) fn fair(view: View<'_>, budget: u64, work: &Work<'_>) -> Selection {
     let worth = |item: usize| view.richest(item).map_or(0, |(_, form)| u128::from(form.value));
     let mut by_group: Vec<u32> = (0..u32::try_from(view.len()).unwrap_or(u32::MAX)).collect();
@@ -69,7 +69,7 @@ pub(super) fn top_up(view: View<'_>, selection: &mut Selection, room: u64, work:
     fill(view, &ladder, selection, 0..view.len(), room, work);
 }
 
-/// Takes the steps of `items` that fit into `room`, the best first. Returns what is left of `room`.
+/// Takes the steps of `items` that fit into `room`, the best first. Returns the rest of `room`.
 ///
 /// `ladder` holds the steps from what `selection` shows of `items`. Takes n log n comparisons.
 fn fill(

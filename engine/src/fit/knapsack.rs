@@ -68,7 +68,7 @@ pub(super) fn knapsack(view: View<'_>, budget: u64, work: &Work<'_>) -> Selectio
     selection
 }
 
-/// Returns the rank of a form, of which the greater is better: more value, then less weight. Weights add up to at most
+/// Returns the rank of a form. The greater rank is better: more value, then less weight. Weights add up to at most
 /// [`PARTS`], so ranks add up too.
 fn rank(value: u64, weight: usize) -> i64 {
     let rank = u128::from(value.min(MOST_VALUE)) * u128::from(2 * PARTS);

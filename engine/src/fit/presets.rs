@@ -1,4 +1,4 @@
-//! What is known about common kinds of lists: presets by name, and strategies by the names of tools.
+//! Common kinds of lists: presets by name, and strategies by the names of tools.
 
 use std::sync::{Arc, LazyLock};
 

@@ -13,7 +13,7 @@ use crate::work::Work;
 /// The number of items and comments from which on the default is `greedy` and not `knapsack`.
 const FEW: usize = 100;
 
-/// How a budget decides what is shown: the compiled fields `preset`, `strategy`, `algorithm` and `levels` of `output`.
+/// How a budget decides what to show: the compiled fields `preset`, `strategy`, `algorithm` and `levels` of `output`.
 #[derive(Debug)]
 pub(crate) struct FitProgram {
     pub(crate) preset: Option<Preset>,

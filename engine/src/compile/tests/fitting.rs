@@ -10,7 +10,7 @@ use crate::fit::{Algorithm, Candidates, FitProgram, Form, Preset, Strategy, Tool
 use crate::program::Root;
 use crate::work::Work;
 
-/// Compiles the fields, and returns the program with what is said about them.
+/// Compiles the fields, and returns the program with the findings.
 fn fit(filter: &str, tool: ToolKind, enforced: bool) -> (FitProgram, Vec<(Severity, String)>) {
     let spec: FilterSpec = serde_json::from_str(filter).unwrap_or_else(|error| panic!("{filter}: {error}"));
     let path = |entry: &String| match entry.starts_with('/') {

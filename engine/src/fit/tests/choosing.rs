@@ -127,7 +127,7 @@ fn what_each_algorithm_shows() {
         // The optimum: the two lighter items, not the densest one.
         (Algorithm::Knapsack, vec![vec![(60, 6)], vec![(45, 5)], vec![(45, 5)]], 10, "-00"),
         (Algorithm::Greedy, vec![vec![(60, 6)], vec![(45, 5)], vec![(45, 5)]], 10, "0--"),
-        // One item alone is worth more than what is denser.
+        // One item alone is worth more than the denser one.
         (Algorithm::Greedy, vec![vec![(3, 1)], vec![(100, 100)]], 100, "-0"),
         (Algorithm::Greedy, plain(&[1, 2, 3, 4]), 25, "--00"),
         // All take a level before one is full: a level gives more for its weight.
@@ -138,7 +138,7 @@ fn what_each_algorithm_shows() {
         (Algorithm::HeadTail, plain(&[1; 10]), 100, "0000000000"),
         (Algorithm::HeadTail, plain(&[1; 10]), 50, "0-----0000"),
         (Algorithm::HeadTail, plain(&[1; 10]), 10, "---------0"),
-        // What is worth more than an ordinary item comes first, the latest first, up to half of the budget.
+        // An item that is worth more than an ordinary one comes first, the latest first, up to half of the budget.
         (Algorithm::HeadTail, plain(&[1, 1, 2_000_000, 2_000_000, 1, 1, 1, 1]), 40, "--00--00"),
         (Algorithm::HeadTail, plain(&[1, 2_000_000, 2_000_000, 2_000_000, 1, 1, 1, 1]), 40, "--00--00"),
         // An item that is larger than the budget does not end its side.

@@ -1,4 +1,4 @@
-//! Limits that are met exactly, although what is measured is not the sum of the weights.
+//! Limits that are met exactly, although the measure is not the sum of the weights.
 
 use proptest::prelude::*;
 

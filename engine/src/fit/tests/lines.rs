@@ -26,7 +26,7 @@ fn numbered(count: usize) -> String {
 #[test]
 fn both_ends_stay_with_a_note_between_them() {
     let text = numbered(100);
-    // Ten lines of 17 bytes, of which the note is one.
+    // Ten lines of 17 bytes; the note is one of them.
     let shown = cut(&text, &[], 170).unwrap();
     assert_eq!(shown.lines, [0..3, 94..100]);
     assert_eq!(shown.total, 100);

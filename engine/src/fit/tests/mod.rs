@@ -21,7 +21,7 @@ fn candidates(items: &[Item]) -> Candidates {
     candidates
 }
 
-/// What is shown of each item; `-` for nothing.
+/// The form of each item; `-` if it is left out.
 fn shown(selection: &Selection, items: usize) -> String {
     (0..items).map(|item| selection.form(item).map_or("-".to_owned(), |form| form.to_string())).collect()
 }
