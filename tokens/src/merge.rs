@@ -25,7 +25,7 @@ use std::mem;
 use tiktoken::CoreBpe;
 
 /// The bytes of a window.
-pub(crate) const WINDOW: usize = 16 << 10;
+pub(crate) const WINDOW: usize = 4 << 10;
 
 /// The tokens of a vocabulary in the order in which they are merged: the rank of a token is its position.
 pub(crate) struct Ranks {
@@ -83,7 +83,7 @@ impl Ranks {
     }
 }
 
-/// Counts the tokens of pieces. Keeps its memory, a megabyte, from one piece to the next.
+/// Counts the tokens of pieces. Keeps its memory, some 200 kB, from one piece to the next.
 #[derive(Default)]
 pub(crate) struct Merger {
     encoding: Encoding,
@@ -129,9 +129,6 @@ impl Merger {
             // All but an eighth.
             let mut kept = self.encoding.len() - self.encoding.len().div_ceil(8);
             loop {
-                if !keep_going(0) {
-                    return Counted::Stopped;
-                }
                 if kept == 0 {
                     return Counted::TooShort;
                 }
@@ -142,6 +139,9 @@ impl Merger {
                     break;
                 }
                 kept /= 2;
+                if !keep_going(0) {
+                    return Counted::Stopped;
+                }
             }
             let cut = self.encoding[kept - 1] as usize;
             (at, tokens) = (at + cut, tokens + kept);
@@ -167,6 +167,10 @@ enum Counted {
     TooShort,
 }
 
+fn queued(rank: u32, at: u32) -> Reverse<u64> {
+    Reverse(u64::from(rank) << 32 | u64::from(at))
+}
+
 fn head(bytes: &[u8], length: usize) -> &[u8] {
     &bytes[..length.min(bytes.len())]
 }
@@ -179,8 +183,8 @@ struct Buffers {
     before: Vec<u32>,
     /// The rank of each part together with the one after it, or [`NONE`].
     pair: Vec<u32>,
-    /// The pairs by rank and place. One whose rank is no longer that in `pair` is gone.
-    queue: BinaryHeap<Reverse<(u32, u32)>>,
+    /// The pairs by rank and then by place, as [`queued`]. One whose rank is no longer that in `pair` is gone.
+    queue: BinaryHeap<Reverse<u64>>,
 }
 
 impl Buffers {
@@ -196,8 +200,9 @@ impl Buffers {
         self.pair.push(NONE);
         self.queue.clear();
         self.queue
-            .extend((0..end).zip(&self.pair).filter(|(_, rank)| **rank != NONE).map(|(at, rank)| Reverse((*rank, at))));
-        while let Some(Reverse((rank, at))) = self.queue.pop() {
+            .extend((0..end).zip(&self.pair).filter(|(_, rank)| **rank != NONE).map(|(at, rank)| queued(*rank, at)));
+        while let Some(Reverse(first)) = self.queue.pop() {
+            let (rank, at) = ((first >> 32) as u32, first as u32);
             if self.pair[at as usize] != rank {
                 continue;
             }
@@ -230,7 +235,7 @@ impl Buffers {
         };
         self.pair[at as usize] = rank;
         if rank != NONE {
-            self.queue.push(Reverse((rank, at)));
+            self.queue.push(queued(rank, at));
         }
     }
 }

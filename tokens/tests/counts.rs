@@ -329,3 +329,20 @@ fn known_counts() {
         assert_eq!(both().map(|compared| count(&*compared.counted, text)), [o200k, cl100k], "{text}");
     }
 }
+
+/// The table of `docs/tokens.md`.
+#[test]
+fn the_documented_counts() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = fs::read_to_string(root.join("docs/tokens.md")).expect("is in the repository");
+    for payload in ["github-list-issues", "github-list-repos", "notion-query-database", "slack-channel-history"] {
+        let text = fs::read_to_string(root.join(format!("examples/payloads/{payload}.json"))).expect("is text");
+        let text = serde_json::from_str::<Value>(&text).expect("is JSON").to_string();
+        let [exact, older, estimate] = TokenizerName::ALL.map(|name| {
+            tokenizer(name).count(&text, usize::MAX, &mut |_| true).expect("is never told to stop")
+        });
+        let error = (estimate as f64 / exact as f64 - 1.0) * 100.0;
+        let row = format!("| {payload} | {} | {exact} | {older} | {estimate} ({error:+.0} %) |\n", text.len());
+        assert!(page.contains(&row), "docs/tokens.md has no row {row}");
+    }
+}
