@@ -13,7 +13,7 @@ use tamis_tokens::{TokenizerName, Vocabulary, tokenizer};
 struct Compared {
     counted: Arc<dyn Tokenizer>,
     linear: &'static bpe_openai::Tokenizer,
-    /// OpenAI's own code. Its time grows with the square of a piece.
+    /// OpenAI's own code, slower than the others.
     reference: &'static tiktoken_rs::CoreBPE,
 }
 
@@ -338,9 +338,8 @@ fn the_documented_counts() {
     for payload in ["github-list-issues", "github-list-repos", "notion-query-database", "slack-channel-history"] {
         let text = fs::read_to_string(root.join(format!("examples/payloads/{payload}.json"))).expect("is text");
         let text = serde_json::from_str::<Value>(&text).expect("is JSON").to_string();
-        let [exact, older, estimate] = TokenizerName::ALL.map(|name| {
-            tokenizer(name).count(&text, usize::MAX, &mut |_| true).expect("is never told to stop")
-        });
+        let [exact, older, estimate] = TokenizerName::ALL
+            .map(|name| tokenizer(name).count(&text, usize::MAX, &mut |_| true).expect("is never told to stop"));
         let error = (estimate as f64 / exact as f64 - 1.0) * 100.0;
         let row = format!("| {payload} | {} | {exact} | {older} | {estimate} ({error:+.0} %) |\n", text.len());
         assert!(page.contains(&row), "docs/tokens.md has no row {row}");
