@@ -113,12 +113,46 @@ fn what_stands_beside_the_value_goes_to_standard_error() {
     let issues = format!("[{}]", vec![r#"{"number":1,"user":{"login":"ada"}}"#; 20].join(","));
     let output = folder.run(&["--tool", "list-issues", "--budget", "120"], &issues);
     assert_eq!(text(&output.stdout), r#"[{"number":1,"by":"ada"},{"number":1,"by":"ada"},{"number":1,"by":"ada"}]"#);
-    assert_eq!((text(&output.stderr).as_str(), output.status.code()), ("3 of 20 items shown\n", Some(0)));
+    assert_eq!(
+        (text(&output.stderr).as_str(), output.status.code()),
+        ("3 of 20 items shown, offset=3 for more\n", Some(0))
+    );
     let output = folder.run(&["--tool", "list-issues", "--budget", "120", "--structured"], &issues);
     assert_eq!(
         text(&output.stdout),
         r#"{"result":[{"number":1,"by":"ada"},{"number":1,"by":"ada"},{"number":1,"by":"ada"}],"_truncated":{"shown":3,"total":20}}"#
     );
+}
+
+#[test]
+fn chunks_of_a_list_hold_each_item_once_whatever_the_format() {
+    let folder = Folder::new();
+    let issue = |n: u32| format!(r#"{{"number":{n},"user":{{"login":"ada"}},"title":"x"}}"#);
+    let issues = format!("[{}]", (1..=200).map(issue).collect::<Vec<_>>().join(","));
+    for (format, tokenizer) in
+        [("json", "o200k_base"), ("table", "cl100k_base"), ("toon", "estimate"), ("auto", "o200k_base")]
+    {
+        let mut seen = Vec::new();
+        for chunk in 1.. {
+            let chunk = chunk.to_string();
+            let args =
+                ["--tool", "list-issues", "--budget-tokens", "260", "--tokenizer", tokenizer, "--format", format];
+            let output = folder.run(&[&args[..], &["--chunk", &chunk]].concat(), &issues);
+            if output.status.code() == Some(2) {
+                let said = text(&output.stderr);
+                assert!(said.contains(&format!("`chunk` is {chunk}, but the list has")), "{said}");
+                break;
+            }
+            assert!(text(&output.stderr).contains("[chunks]"), "{format} {chunk}: {}", text(&output.stderr));
+            let shown = text(&output.stdout);
+            let numbers = shown.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
+            // TOON has the number of rows in its first line.
+            let rows = usize::from(format == "toon" || shown.contains("]{"));
+            seen.extend(numbers.skip(rows));
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (1..=200).collect::<Vec<_>>(), "{format}");
+    }
 }
 
 #[test]
@@ -149,10 +183,12 @@ fn usage_and_invalid_filters_are_2_and_say_what_to_do() {
         (vec!["--tool", "list-isues"], vec!["no filter names the tool `list-isues`", "did you mean `list-issues`?"]),
         (vec!["--tool", "list-issues", "--set", "partners"], vec!["did you mean `partner`?"]),
         (vec!["--tool", "list-issues", "--set", "partner", "--raw"], vec!["--raw is refused: the filter is Enforced"]),
-        (vec!["--tool", "list-issues", "--chunk", "1"], vec!["--chunk is not implemented yet"]),
-        (vec!["--tool", "list-issues", "--budget-tokens", "9"], vec!["--budget-tokens is not implemented yet"]),
-        (vec!["--tool", "list-issues", "--format", "toon"], vec!["--format toon is not implemented yet"]),
-        (vec!["--tool", "list-issues", "--format", "auto"], vec!["--format auto is not implemented yet"]),
+        (vec!["--tool", "list-issues", "--chunk", "2"], vec!["`chunk` is 2, but the list has one chunk"]),
+        (vec!["--tool", "list-issues", "--chunk", "1", "--offset", "3"], vec!["--chunk", "--offset"]),
+        (vec!["--tool", "list-issues", "--budget-tokens", "0"], vec!["--budget-tokens"]),
+        (vec!["--tool", "list-issues", "--format", "xml"], vec!["--format", "toon"]),
+        (vec!["--tool", "list-issues", "--tokenizer", "claude"], vec!["unknown tokenizer `claude`", "o200k_base"]),
+        (vec!["--tool", "list-issues", "--factor", "0"], vec!["--factor", "is not between 0.01 and 100"]),
         (vec!["--tool", "list-issues", "--budget", "0"], vec!["--budget"]),
         (vec!["--tool", "list-issues", "nowhere.json"], vec!["cannot read nowhere.json"]),
         (vec!["--tool", "list-issues", "-f", "nowhere.yaml"], vec!["nowhere.yaml", "no such file or folder"]),

@@ -12,7 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CredentialHandle, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, Reason, ServiceDocument, reads,
+    CredentialHandle, Digest, ExpositionDocument, ExpositionId, FIRST_VERSION, FORMAT_VERSION, Reason, ServiceDocument,
+    reads,
 };
 
 /// Bytes of base64 in one object: an object of this size is written and watched without harm to its neighbours.
@@ -83,6 +84,7 @@ pub enum PayloadKind {
 /// What is said of one exposition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::large_enum_variant, reason = "decoded one at a time, and moved once")]
 pub enum ExpositionPayload {
     /// It is served.
     Serve(ExpositionDocument),
@@ -99,13 +101,22 @@ impl ExpositionPayload {
             Self::Stop(document) => &document.id,
         }
     }
+
+    /// The format version of the document.
+    #[must_use]
+    pub fn format_version(&self) -> u32 {
+        match self {
+            Self::Serve(document) => document.format_version,
+            Self::Stop(document) => document.format_version,
+        }
+    }
 }
 
 /// An exposition that is not served, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StopDocument {
-    /// [`FORMAT_VERSION`].
+    /// [`FIRST_VERSION`]: a stop has to reach every gateway.
     pub format_version: u32,
     /// Its name.
     pub id: ExpositionId,
@@ -114,6 +125,14 @@ pub struct StopDocument {
     pub reason: Reason,
     /// Names the field and the remedy.
     pub message: String,
+}
+
+impl StopDocument {
+    /// Returns the document that stops an exposition.
+    #[must_use]
+    pub fn new(id: ExpositionId, reason: Reason, message: String) -> Self {
+        Self { format_version: FIRST_VERSION, id, reason, message }
+    }
 }
 
 /// A document that cannot be read.
@@ -141,7 +160,7 @@ pub enum Unreadable {
 /// The document is larger than a gateway would read; the text says how large.
 pub fn encode_service(group: &str, document: &ServiceDocument) -> Result<Vec<GatewayConfigSpec>, String> {
     let json = serde_json::to_vec(document).map_err(|error| error.to_string())?;
-    encode(group, PayloadKind::Service, None, &json)
+    encode(group, PayloadKind::Service, None, document.format_version, &json)
 }
 
 /// The object's spec for an exposition.
@@ -150,7 +169,7 @@ pub fn encode_service(group: &str, document: &ServiceDocument) -> Result<Vec<Gat
 /// The document does not fit into one object; the text says how large it is.
 pub fn encode_exposition(group: &str, payload: &ExpositionPayload) -> Result<GatewayConfigSpec, String> {
     let json = serde_json::to_vec(payload).map_err(|error| error.to_string())?;
-    let mut parts = encode(group, PayloadKind::Exposition, Some(payload.id()), &json)?;
+    let mut parts = encode(group, PayloadKind::Exposition, Some(payload.id()), payload.format_version(), &json)?;
     match (parts.pop(), parts.len()) {
         (Some(mut part), 0) => {
             if let ExpositionPayload::Serve(document) = payload {
@@ -196,6 +215,7 @@ fn encode(
     group: &str,
     kind: PayloadKind,
     exposition: Option<&ExpositionId>,
+    format_version: u32,
     json: &[u8],
 ) -> Result<Vec<GatewayConfigSpec>, String> {
     let too_large = || format!("the document is too large: {} bytes", json.len());
@@ -216,7 +236,7 @@ fn encode(
             digest: digest.clone(),
             service: None,
             credentials: Vec::new(),
-            format_version: FORMAT_VERSION,
+            format_version,
             part,
             parts,
             data: BASE64_STANDARD.encode(piece),

@@ -7,7 +7,7 @@ use crate::{HttpSource, Source};
 
 fn service(description: String) -> ServiceDocument {
     ServiceDocument {
-        format_version: FORMAT_VERSION,
+        format_version: FIRST_VERSION,
         name: "s".to_owned(),
         version: "1".to_owned(),
         description: Some(description),
@@ -17,12 +17,8 @@ fn service(description: String) -> ServiceDocument {
 }
 
 fn stop() -> ExpositionPayload {
-    ExpositionPayload::Stop(StopDocument {
-        format_version: FORMAT_VERSION,
-        id: ExpositionId { namespace: "a".to_owned(), name: "b".to_owned() },
-        reason: Reason::ServiceNotFound,
-        message: "spec.service: none, add one".to_owned(),
-    })
+    let id = ExpositionId { namespace: "a".to_owned(), name: "b".to_owned() };
+    ExpositionPayload::Stop(StopDocument::new(id, Reason::ServiceNotFound, "spec.service: none, add one".to_owned()))
 }
 
 /// Text that zstd cannot make small.
@@ -85,8 +81,22 @@ fn what_a_gateway_does_not_know_is_refused() {
     // A stage that a newer operator wrote without another version number.
     let mut json = serde_json::to_value(stop()).unwrap();
     json["stop"]["later"] = json!(true);
-    let spec = encode("g", PayloadKind::Exposition, good.exposition.as_ref(), json.to_string().as_bytes()).unwrap();
+    let spec =
+        encode("g", PayloadKind::Exposition, good.exposition.as_ref(), FIRST_VERSION, json.to_string().as_bytes())
+            .unwrap();
     assert!(matches!(decode_exposition(&spec[0]), Err(Unreadable::Unknown(_))));
+}
+
+/// A gateway decides by the object alone whether it can read the document.
+#[test]
+fn an_object_carries_the_version_of_its_document() {
+    for version in 1..=FORMAT_VERSION {
+        let service = ServiceDocument { format_version: version, ..service("d".to_owned()) };
+        let ExpositionPayload::Stop(stop) = stop() else { unreachable!("is a stop") };
+        let payload = ExpositionPayload::Stop(StopDocument { format_version: version, ..stop });
+        let objects = [encode_service("g", &service).unwrap(), vec![encode_exposition("g", &payload).unwrap()]];
+        assert!(objects.concat().iter().all(|object| object.format_version == version), "{version}");
+    }
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tamis_engine::{Enforcement, ToolFilter};
+use tamis_engine::{Budget, Bytes, Enforcement, Factor, ReservedInput, Tokens, ToolFilter};
+use tamis_tokens::TokenizerName;
 
 use crate::{AllowedUse, Digest};
 
@@ -31,7 +32,7 @@ impl fmt::Display for ExpositionId {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExpositionDocument {
-    /// [`crate::FORMAT_VERSION`].
+    /// The lowest format version that expresses the document: [`Self::at_lowest_version`].
     pub format_version: u32,
     /// Its name.
     pub id: ExpositionId,
@@ -56,6 +57,12 @@ pub struct ExpositionDocument {
     /// What an audit record holds.
     #[serde(default)]
     pub audit: Audit,
+    /// How tokens are counted.
+    #[serde(default, skip_serializing_if = "TokenSettings::is_default")]
+    pub tokens: TokenSettings,
+    /// The reserved inputs that the tools advertise, as far as they can have them. `None` leaves it to each tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Vec<ReservedInput>>,
 }
 
 impl ExpositionDocument {
@@ -67,6 +74,13 @@ impl ExpositionDocument {
         handles.sort();
         handles.dedup();
         handles
+    }
+
+    /// Returns the document with the format version that gateways need to read it. To be called after every change.
+    #[must_use]
+    pub fn at_lowest_version(mut self) -> Self {
+        self.format_version = crate::lowest_version(&self);
+        self
     }
 
     /// How many of the published tools are unfiltered.
@@ -176,6 +190,71 @@ pub struct CallLimits {
     pub timeout_ms: u64,
     /// Bytes of one output after decompression; more is never read.
     pub max_response_bytes: u64,
+    /// The largest answer, whatever a filter or a caller says.
+    #[serde(skip_serializing_if = "OutputLimits::is_none")]
+    pub output: OutputLimits,
+}
+
+/// The largest answer of an exposition: the larger of its text blocks and its structured content counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct OutputLimits {
+    /// In bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// In tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+}
+
+impl OutputLimits {
+    /// Returns whether there is no limit.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the limits as the engine takes them.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        let limit = |limit: Option<u64>| limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        Budget { bytes: limit(self.bytes).map(Bytes), tokens: limit(self.tokens).map(Tokens) }
+    }
+
+    /// Returns the smaller limit of each unit.
+    #[must_use]
+    pub fn tightest(self, other: Self) -> Self {
+        let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        Self { bytes: least(self.bytes, other.bytes), tokens: least(self.tokens, other.tokens) }
+    }
+}
+
+/// How an exposition counts tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct TokenSettings {
+    /// What counts them.
+    pub tokenizer: TokenizerName,
+    /// What the count is multiplied by; from 0.01 to 100.
+    pub factor: f64,
+}
+
+impl Default for TokenSettings {
+    fn default() -> Self {
+        Self { tokenizer: TokenizerName::default(), factor: 1.0 }
+    }
+}
+
+impl TokenSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the factor as the engine takes it; `None` if it is out of range.
+    #[must_use]
+    pub fn factor(&self) -> Option<Factor> {
+        Factor::new(self.factor)
+    }
 }
 
 impl CallLimits {
@@ -193,6 +272,7 @@ impl Default for CallLimits {
             concurrent: None,
             timeout_ms: 30_000,
             max_response_bytes: 16 << 20,
+            output: OutputLimits::default(),
         }
     }
 }

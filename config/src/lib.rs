@@ -17,12 +17,14 @@ mod reason;
 mod service;
 pub mod shared;
 mod snapshot;
+mod version;
 mod watch;
 
 pub use allowed_use::{AllowedUse, CredentialUse, InvalidUse, parse_uses};
 pub use carrier::{ExpositionPayload, GatewayConfig, GatewayConfigSpec, PayloadKind, StopDocument};
 pub use exposition::{
     Access, Audit, CallLimits, CredentialGrant, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool,
+    OutputLimits, TokenSettings,
 };
 pub use reason::{Condition, Reason};
 pub use service::{
@@ -30,10 +32,12 @@ pub use service::{
     PaginationKind, RequestTemplate, Retry, Risk, SentCredential, ServiceDocument, ServiceTool, Source,
 };
 pub use snapshot::{Snapshot, Stopped};
+pub use version::{FIRST_VERSION, lowest_version};
 pub use watch::{watch_backoff, watch_status};
 
-/// The newest version of the documents that this build writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The newest version of the documents that this build writes and reads. A document carries the lowest one that expresses
+/// it: see [`lowest_version`].
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Whether this build reads documents of `version`: it reads every version up to its own. What is newer is refused with
 /// `GatewayTooOld`, since a field that is not known could be a stage of a filter.

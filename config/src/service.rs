@@ -31,7 +31,7 @@ impl fmt::Display for Digest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ServiceDocument {
-    /// [`crate::FORMAT_VERSION`].
+    /// [`crate::FIRST_VERSION`].
     pub format_version: u32,
     /// The name others bind to.
     pub name: String,

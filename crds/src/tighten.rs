@@ -12,7 +12,8 @@ use tamis_config::{ExpositionDocument, ExpositionTool};
 ///
 /// Lowered enforcement is looser, and so is a tool that loses its filter, and a filter of a deleted set (`is_gone`, by the
 /// `namespace/name` of its resource) that gives way to another one. Everything else is current: service, credentials,
-/// `access`, `limits` and the list of tools.
+/// `access`, `limits` and the list of tools. So are `tokens` and `inputs`: they decide how much of an answer is shown and
+/// in which form. `_output_mode`, which shows a whole output, works under `Advisory` only, where filters protect nothing.
 #[must_use]
 pub fn tighten(
     previous: &ExpositionDocument,
@@ -41,6 +42,7 @@ pub fn tighten(
         // A tool that was not published has no filter to lose.
         None => !sinks,
     });
+    let kept = kept.at_lowest_version();
     if kept == **next { Arc::clone(next) } else { Arc::new(kept) }
 }
 
@@ -54,7 +56,7 @@ pub fn is_bare(document: &ExpositionDocument) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tamis_config::{Access, Audit, CallLimits, Digest, ExpositionId, FORMAT_VERSION};
+    use tamis_config::{Access, Audit, CallLimits, Digest, ExpositionId, FIRST_VERSION, TokenSettings};
     use tamis_engine::Enforcement::{self, Advisory, Enforced};
 
     use super::*;
@@ -73,7 +75,7 @@ mod tests {
             (name.to_owned(), tool)
         };
         Arc::new(ExpositionDocument {
-            format_version: FORMAT_VERSION,
+            format_version: FIRST_VERSION,
             id: ExpositionId { namespace: "n".into(), name: "e".into() },
             service: Digest::of(service.as_bytes()),
             enforcement,
@@ -82,6 +84,8 @@ mod tests {
             access: Some(Access::Anonymous),
             limits: CallLimits::default(),
             audit: Audit::Digest,
+            tokens: TokenSettings::default(),
+            inputs: None,
         })
     }
 

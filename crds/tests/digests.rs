@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tamis_config::{Digest, FORMAT_VERSION, Snapshot};
+use tamis_config::{Digest, FIRST_VERSION, Snapshot, lowest_version};
 use tamis_crds::{CompileEnv, compile, is_document, load};
 
 /// Returns the sets of documents below a folder, each of which is compiled by itself: a folder that contains documents is
@@ -35,11 +35,11 @@ fn list() -> String {
         assert!(stopped.is_empty(), "{folder} has expositions that are not served: {stopped:?}");
         assert_eq!(expositions.len(), loaded.resources.expositions.len(), "{folder}");
         for (digest, service) in &services {
-            assert_eq!(service.format_version, FORMAT_VERSION);
+            assert_eq!(service.format_version, FIRST_VERSION);
             let _ = writeln!(list, "{folder} service {} {} {}", service.name, service.version, digest.0);
         }
         for (id, exposition) in &expositions {
-            assert_eq!(exposition.format_version, FORMAT_VERSION);
+            assert_eq!(exposition.format_version, lowest_version(exposition));
             let json = serde_json::to_vec(exposition).expect("documents serialise");
             let _ = writeln!(list, "{folder} exposition {id} {}", Digest::of(&json).0);
         }

@@ -2,22 +2,32 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// An input that the gateway adds to a tool, and that never reaches the upstream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ReservedInput {
-    /// `_output_mode`: whether the output is filtered.
+    /// Whether the output is filtered.
+    #[serde(rename = "_output_mode")]
     OutputMode,
-    /// `_budget`: the largest answer, in bytes.
+    /// The largest answer, in bytes.
+    #[serde(rename = "_budget")]
     Budget,
-    /// `_budget_tokens`: the largest answer, in tokens.
+    /// The largest answer, in tokens.
+    #[serde(rename = "_budget_tokens")]
     BudgetTokens,
-    /// `_format`: the format of the answer.
+    /// The format of the answer.
+    #[serde(rename = "_format")]
     Format,
-    /// `chunk`: a part of the list, by its number in the index.
+    /// A part of the list, by its number in the index.
+    #[serde(rename = "chunk")]
     Chunk,
-    /// `offset`: the first item to show.
+    /// The first item to show.
+    #[serde(rename = "offset")]
     Offset,
-    /// `limit`: the number of items to show.
+    /// The number of items to show.
+    #[serde(rename = "limit")]
     Limit,
 }
 
@@ -102,6 +112,7 @@ mod tests {
         assert_eq!(all.iter().collect::<Vec<_>>(), ReservedInput::ALL);
         for input in ReservedInput::ALL {
             assert_eq!(ReservedInput::named(input.as_str()), Some(input));
+            assert_eq!(serde_json::to_value(input).unwrap(), input.as_str());
             let one: ReservedInputs = [input].into_iter().collect();
             assert_eq!(one.iter().collect::<Vec<_>>(), [input]);
             assert_eq!(all.without(input).union(one), all);

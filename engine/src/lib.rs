@@ -10,16 +10,14 @@
 //! The crate is pure: it has no clock, no files, no network and no async code.
 #![deny(unsafe_code)]
 
-mod budget;
+mod answer;
 mod compile;
 mod finding;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the executor uses it in the next step"))]
 mod fit;
 mod format;
 mod inputs;
 pub mod json;
 mod outcome;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the executor uses it in the next step"))]
 mod pages;
 mod program;
 mod report;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::budget::{Form, RESULT};
-use crate::{TokenCounter, Tokens};
+use crate::answer::{Form, RESULT};
+use crate::{Format, Page, PageError, PageInputs, TokenCounter, Tokens};
 
 /// One tool output, of the kind that the tool declares.
 #[derive(Debug, Clone, Copy)]
@@ -86,6 +86,19 @@ pub struct Call<'a> {
     pub counter: TokenCounter<'a>,
     /// The JSON of `_pagination`, if the gateway fetched pages. A budget counts it.
     pub pagination: Option<&'a str>,
+    /// `_format`: the formats to choose from, in place of the filter's.
+    pub formats: Option<&'static [Format]>,
+    /// `chunk`, or `offset` and `limit`: the part of the list to show.
+    pub page: Page,
+    /// The inputs for pages that the tool advertises. An answer that leaves items out has an index that names them.
+    pub inputs: PageInputs<'a>,
+}
+
+impl Call<'_> {
+    /// Returns whether the call asks for something else than the output as it is.
+    pub(crate) fn shapes(&self) -> bool {
+        !self.budget.is_none() || self.formats.is_some() || self.page != Page::All
+    }
 }
 
 /// The stage that failed or was left out; also the label of `tamis_filter_errors_total`.
@@ -108,6 +121,8 @@ pub enum Stage {
     Text,
     /// Stage 10.
     Budget,
+    /// Stage 11, `output.format`.
+    Format,
     /// Stage 11, `compact`.
     Compact,
 }
@@ -125,6 +140,7 @@ impl Stage {
             Self::Select => "select",
             Self::Text => "text",
             Self::Budget => "budget",
+            Self::Format => "format",
             Self::Compact => "compact",
         }
     }
@@ -214,6 +230,9 @@ pub struct Refused {
     pub stage: Stage,
     /// The report for logs, metrics and audit; never for the caller. Boxed to keep results small.
     pub report: Box<Report>,
+    /// Set if there is no chunk of the number that the call asks for. This is the caller's mistake, and no failed stage:
+    /// the caller is told the range.
+    pub page: Option<PageError>,
 }
 
 /// What the filter did (seed kimbap: "Filter metrics"). [`Report::meta`] writes it as JSON.
@@ -243,6 +262,14 @@ pub struct Report {
     pub warnings: Vec<Warning>,
     /// The tokens of the answer, if a limit in tokens asked for them.
     pub tokens: Option<TokenReport>,
+    /// The format of the first text block; `None` for text.
+    pub format: Option<Format>,
+    /// How many of the items that are shown have which level of detail, without those in full.
+    pub levels: Vec<(Box<str>, usize)>,
+    /// Into how many chunks the list is divided, if the answer leaves items out and the tool has inputs for pages.
+    pub chunks: Option<usize>,
+    /// The id of the list and of its division into chunks.
+    pub list: Option<String>,
     /// Set if the budget made the output smaller.
     pub budget: Option<BudgetReport>,
     /// Why `compact` was not rendered.

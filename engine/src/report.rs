@@ -39,6 +39,9 @@ impl Report {
         if let Some(error) = &self.error {
             object.raw("filter_error", encode(&sentence(error)));
         }
+        if let Some(format) = self.format {
+            object.raw("format", encode(format.as_str()));
+        }
         if let Some(TokenReport { counted, tokenizer, exact }) = self.tokens {
             object.raw("tokens", counted);
             object.raw("tokenizer", encode(tokenizer));
@@ -68,6 +71,16 @@ impl Report {
             if budget.exceeded {
                 object.raw("budget_exceeded", true);
             }
+        }
+        if !self.levels.is_empty() {
+            let levels: Vec<_> = self.levels.iter().map(|(name, items)| format!("{}:{items}", encode(name))).collect();
+            object.raw("levels", format_args!("{{{}}}", levels.join(",")));
+        }
+        if let Some(chunks) = self.chunks {
+            object.raw("chunks", chunks);
+        }
+        if let Some(list) = &self.list {
+            object.raw("list", encode(list));
         }
         if let Some(error) = &self.compact_error {
             object.raw("compact_error", encode(error));
@@ -149,6 +162,10 @@ mod tests {
             skipped: Some("raw_output"),
             error: Some(Warning { stage: Stage::Patches, message: "patches[0]: `/a` does not exist".to_owned() }),
             warnings: vec![Warning { stage: Stage::Root, message: "w".to_owned() }],
+            format: Some(crate::Format::Table),
+            levels: vec![("minimal".into(), 3)],
+            chunks: Some(4),
+            list: Some("3f9a1c".to_owned()),
             tokens: Some(TokenReport { counted: Tokens(12), tokenizer: "estimate", exact: false }),
             budget: Some(BudgetReport {
                 limit: Budget { bytes: Some(Bytes(40)), tokens: Some(Tokens(13)) },
@@ -168,7 +185,8 @@ mod tests {
         let expected = r#"{"filter_applied":true,"filter_original_bytes":100,"filter_original_compact_bytes":90,
             "filter_result_bytes":50,"filter_items_truncated_from":7,"filter_partial_miss":["user.\"login\""],
             "filter_unresolved":["/a"],"filter_skipped":"raw_output",
-            "filter_error":"patches: patches[0]: `/a` does not exist","tokens":12,"tokenizer":"estimate","tokens_are":"estimate",
+            "filter_error":"patches: patches[0]: `/a` does not exist","format":"table","levels":{"minimal":3},"chunks":4,"list":"3f9a1c",
+            "tokens":12,"tokenizer":"estimate","tokens_are":"estimate",
             "budget_applied":true,"budget_limit":40,"budget_limit_tokens":13,
             "budget_original_bytes":50,"budget_result_bytes":40,"budget_items_dropped":2,"budget_exceeded":true,
             "compact_error":"e","warnings":["root: w"]}"#;

@@ -28,6 +28,7 @@ pub const WITHOUT_CLUSTER: &[&str] = &[
     "docs/connect.md",
     "docs/serve.md",
     "docs/filters/README.md",
+    "docs/chunks.md",
 ];
 /// Pages that a test follows with a Kubernetes API server.
 pub const OF_CLUSTER: &[&str] = &["docs/quickstart-kubernetes.md", "docs/kubectl.md", "docs/troubleshooting.md"];

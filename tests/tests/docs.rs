@@ -88,7 +88,7 @@ impl Examples {
             ["text", "refused"] => {
                 let shown = match self.run(at) {
                     Some(Ok(filtered)) => format!("not refused: {}", filtered.text),
-                    Some(Err(Refused { stage, report })) => {
+                    Some(Err(Refused { stage, report, page: _ })) => {
                         let reason = report.error.map(|error| error.message).unwrap_or_default();
                         format!("{}: {reason}", stage.as_str())
                     }

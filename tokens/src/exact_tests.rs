@@ -15,7 +15,7 @@ fn text(length: usize) -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases * 4, ..ProptestConfig::default() })]
 
     /// What `is_boundary` says of any text, by a library whose code has no parts.
     #[test]

@@ -33,8 +33,6 @@ fn pieces() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
     /// Windows shorter than a token, so that fewer tokens are kept, and windows grow.
     #[test]
     fn windows_change_no_count(piece in pieces(), window in 1_usize..200) {

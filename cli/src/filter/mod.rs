@@ -12,9 +12,11 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use tamis_crds::FoundFilter;
 use tamis_engine::{
-    Budget, Bytes, Call, CompileOptions, Enforcement, Filtered, Finding, Input, Refused, Report, ResponseType,
-    Severity, Stage, Tokens,
+    Budget, Bytes, Call, CompileOptions, Enforcement, Factor, Filtered, Finding, Format, Input, Page, PageInputs,
+    PageRequest, Refused, Report, ResponseType, Severity, Stage, TokenCounter, Tokens, ToolKind,
 };
+
+use tamis_tokens::TokenizerName;
 
 use crate::logging::LogArgs;
 use crate::{documents, note, output};
@@ -30,6 +32,11 @@ Examples:
   # From a pipe, with a table of what each stage did
   curl -s https://api.github.com/repos/rust-lang/rust/issues |
     tamis filter -f github.yaml --tool list-issues --explain
+
+  # As TOON, within 2,000 tokens; then the second chunk of the rest
+  tamis filter -f github.yaml --tool list-issues --format toon --budget-tokens 2000 answer.json
+  tamis filter -f github.yaml --tool list-issues --format toon --budget-tokens 2000 \\
+    --chunk 2 answer.json
 
   # The filter set of one audience, at most 4,000 bytes, with the report
   tamis filter -f manifests/ -f filters/ --tool list-issues --set partner \\
@@ -71,12 +78,24 @@ pub(crate) struct Args {
     /// The maximum size of the answer in tokens; can only lower the filter's own budget.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     budget_tokens: Option<u64>,
-    /// The output format; `toon` and `auto` are not implemented yet.
-    #[arg(long, value_enum, default_value_t = Format::Json)]
-    format: Format,
-    /// Not implemented yet.
-    #[arg(long, value_name = "N")]
-    chunk: Option<u64>,
+    /// The output format, in place of the filter's. `auto` takes the one with the fewest tokens.
+    #[arg(long, value_enum)]
+    format: Option<FormatName>,
+    /// What counts tokens: o200k_base, cl100k_base or estimate.
+    #[arg(long, value_name = "NAME", default_value_t)]
+    tokenizer: TokenizerName,
+    /// What token counts are multiplied by, from 0.01 to 100.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    factor: f64,
+    /// Show this chunk of the list, by its number in the index.
+    #[arg(long, value_name = "N", conflicts_with_all = ["offset", "limit"], value_parser = clap::value_parser!(i64).range(1..))]
+    chunk: Option<i64>,
+    /// Show the items of the list from this one on, counted from 0.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
+    offset: Option<i64>,
+    /// Show at most so many items of the list.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    limit: Option<i64>,
     /// Write the structured content instead of the text.
     #[arg(long)]
     structured: bool,
@@ -92,10 +111,29 @@ pub(crate) struct Args {
 
 /// A value of `--format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum FormatName {
     Json,
+    Table,
     Toon,
     Auto,
+}
+
+impl FormatName {
+    /// Returns the formats to choose from.
+    fn formats(self) -> &'static [Format] {
+        match self {
+            Self::Json => &[Format::Json],
+            Self::Table => &[Format::Table],
+            Self::Toon => &[Format::Toon],
+            Self::Auto => &Format::ALL,
+        }
+    }
+}
+
+/// Parses `--factor`.
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse::<f64>().ok().filter(|factor| Factor::new(*factor).is_some());
+    factor.ok_or_else(|| "is not between 0.01 and 100".to_owned())
 }
 
 /// Reports a usage error on standard error, and exits with 2.
@@ -108,9 +146,6 @@ macro_rules! usage {
 
 /// Filters one document.
 pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
-    if let Some(flag) = later(args) {
-        usage!("{flag} is not implemented yet, leave it out");
-    }
     if documents::on_standard_input(&args.files) && args.input.as_deref().is_none_or(|path| path.as_os_str() == "-") {
         usage!("standard input cannot be both documents and INPUT, name a file for one of them");
     }
@@ -126,6 +161,7 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     let options = CompileOptions {
         enforcement: found.enforcement,
         response_type: found.response_type,
+        tool: ToolKind::of(&args.tool),
         ..CompileOptions::default()
     };
     let compiled = tamis_engine::compile(found.filter, &options);
@@ -144,8 +180,29 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     };
     let limit = |limit: Option<u64>| limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let budget = Budget { bytes: limit(args.budget).map(Bytes), tokens: limit(args.budget_tokens).map(Tokens) };
-    let call = Call { raw: args.raw, budget, ..Call::default() };
+    let page = PageRequest { chunk: args.chunk, offset: args.offset, limit: args.limit };
+    let page = match Page::new(page) {
+        Ok(page) => page,
+        Err(error) => usage!("{error}"),
+    };
+    let formats = args.format.map(FormatName::formats);
+    let counts = budget.tokens.is_some() || program.counts_tokens() || formats.is_some_and(|formats| formats.len() > 1);
+    // Loading a vocabulary takes a moment.
+    let tokenizer = tamis_tokens::tokenizer(if counts { args.tokenizer } else { TokenizerName::Estimate });
+    let factor = Factor::new(args.factor).unwrap_or(Factor::ONE);
+    let call = Call {
+        raw: args.raw,
+        budget,
+        counter: TokenCounter { tokenizer: &*tokenizer, factor },
+        pagination: None,
+        formats,
+        page,
+        inputs: PageInputs::ALL,
+    };
     let outcome = program.apply(input, &call);
+    if let Err(Refused { page: Some(error), .. }) = &outcome {
+        usage!("{error}");
+    }
     let report = match &outcome {
         Ok(filtered) => &filtered.report,
         Err(refused) => &refused.report,
@@ -159,16 +216,6 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         write_report(path, report)?;
     }
     Ok(finish(args, &outcome)?)
-}
-
-/// Returns the first given flag whose feature is not implemented yet.
-fn later(args: &Args) -> Option<&'static str> {
-    match args.format {
-        Format::Toon => return Some("--format toon"),
-        Format::Auto => return Some("--format auto"),
-        Format::Json => {}
-    }
-    args.chunk.map(|_| "--chunk")
 }
 
 fn read(args: &Args) -> anyhow::Result<Vec<u8>> {
@@ -214,6 +261,7 @@ fn field(stage: Stage) -> &'static str {
         Stage::Select => "select",
         Stage::Text => "text",
         Stage::Budget => "output.budget",
+        Stage::Format => "output.format",
         Stage::Compact => "compact",
     }
 }

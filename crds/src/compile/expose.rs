@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tamis_config::{
-    Audit, CallLimits, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, Reason, ServiceDocument, Snapshot,
-    Stopped,
+    Audit, CallLimits, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, OutputLimits, Reason, ServiceDocument,
+    Snapshot, Stopped, TokenSettings,
 };
-use tamis_engine::Enforcement;
+use tamis_engine::{Enforcement, ReservedInput, ResponseType, ToolKind};
 
-use super::filters::{FilterVerdict, Sets};
+use super::filters::{Conditions, FilterVerdict, Sets};
 use super::groups::{Groups, Placement};
 use super::plan::Plans;
 use super::service::{Service, Services};
@@ -17,7 +17,9 @@ use super::unusable::Unusables;
 use super::{Compilation, CompileEnv, Degraded, access, credentials, duplicate_names, egress, size, stale};
 use crate::origin::FieldPath;
 use crate::plain::plain;
-use crate::resources::{AuditMode, ExpositionSpec, GatewayGroupSpec, LimitsSpec, ToolsFiltersSpec};
+use crate::resources::{
+    AuditMode, ExpositionSpec, GatewayGroupSpec, LimitsSpec, OutputLimitsSpec, TokensSpec, ToolsFiltersSpec,
+};
 use crate::{Diagnostic, ObjectName, Resource, Unusable, tighten};
 
 /// The reason why an exposition is stopped.
@@ -156,13 +158,19 @@ fn stopped(
 }
 
 /// Compiles a filter that is already served, to judge it.
-pub(super) fn judge(
-    filter: &tamis_engine::ToolFilter,
+pub(super) fn judge(filter: &tamis_engine::ToolFilter, conditions: Conditions) -> FilterVerdict {
+    FilterVerdict::of(&tamis_engine::compile(filter, &conditions.options()))
+}
+
+/// Returns the conditions under which an exposition with these `inputs` publishes a tool.
+pub(super) fn conditions(
+    tool: &str,
     enforcement: Enforcement,
-    response_type: Option<tamis_engine::ResponseType>,
-) -> FilterVerdict {
-    let options = tamis_engine::CompileOptions { enforcement, response_type, ..Default::default() };
-    FilterVerdict::of(&tamis_engine::compile(filter, &options))
+    response_type: Option<ResponseType>,
+    inputs: Option<&[ReservedInput]>,
+) -> Conditions {
+    let format_input = inputs.is_some_and(|inputs| inputs.contains(&ReservedInput::Format));
+    Conditions { enforcement, response_type, tool: ToolKind::of(tool), format_input }
 }
 
 /// The version of an exposition that is served now.
@@ -250,6 +258,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
             None => BTreeMap::new(),
         };
         let exposition = ExpositionDocument {
+            // Lowered below.
             format_version: FORMAT_VERSION,
             id: id.clone(),
             service: digest,
@@ -262,7 +271,10 @@ impl<'a, 'r> Exposer<'a, 'r> {
                 AuditMode::Digest => Audit::Digest,
                 AuditMode::Full => Audit::Full,
             },
+            tokens: tokens(spec.tokens),
+            inputs: spec.output.as_ref().and_then(|output| output.inputs.clone()),
         };
+        let exposition = exposition.at_lowest_version();
         if let Some(message) = env.cluster.and_then(|_| size::exposition(&exposition)) {
             let remedy = "publish fewer tools, or shorten their filters";
             return Err(Stop::new(Reason::TooLarge, FieldPath::spec(["filters"]), message, remedy));
@@ -426,5 +438,18 @@ fn limits(spec: Option<&LimitsSpec>, planned: Option<u64>) -> CallLimits {
             .as_ref()
             .and_then(crate::resources::Quantity::bytes)
             .unwrap_or(default.max_response_bytes),
+        output: spec
+            .output
+            .map_or_else(OutputLimits::default, |OutputLimitsSpec { bytes, tokens }| OutputLimits { bytes, tokens }),
+    }
+}
+
+/// Returns how tokens are counted. A factor out of range was rejected earlier.
+fn tokens(spec: Option<TokensSpec>) -> TokenSettings {
+    let spec = spec.unwrap_or_default();
+    let default = TokenSettings::default();
+    TokenSettings {
+        tokenizer: spec.tokenizer.unwrap_or(default.tokenizer),
+        factor: spec.factor().unwrap_or(default.factor),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tamis_config::Reason;
-use tamis_engine::{CompileOptions, Compiled, Enforcement, PatternBudget, ResponseType, ToolFilter};
+use tamis_engine::{CompileOptions, Compiled, Enforcement, PatternBudget, ResponseType, ToolFilter, ToolKind};
 
 use super::service::{Service, Services};
 use super::unusable::Unusables;
@@ -19,8 +19,28 @@ type Set = Arc<Resource<ToolsFiltersSpec>>;
 /// A document, identified by the address of its tree.
 type DocumentId = usize;
 
-/// A filter, with everything that decides whether it compiles.
-type Check = (DocumentId, String, Enforcement, Option<ResponseType>);
+/// A filter, by its document and its name there, with everything that decides whether it compiles.
+type Check = (DocumentId, String, Conditions);
+
+/// What the engine knows about a tool when it compiles the tool's filter. Two tools with one filter share a verdict only
+/// if all of it is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Conditions {
+    pub(super) enforcement: Enforcement,
+    pub(super) response_type: Option<ResponseType>,
+    /// The kind of the published tool, which is not the kind of a wrapped one: gateways go by the published name.
+    pub(super) tool: ToolKind,
+    /// Whether the exposition advertises `_format`.
+    pub(super) format_input: bool,
+}
+
+impl Conditions {
+    /// Returns the engine's options.
+    pub(super) fn options(self) -> CompileOptions {
+        let Self { enforcement, response_type, tool, format_input } = self;
+        CompileOptions { enforcement, response_type, tool, format_input, ..CompileOptions::default() }
+    }
+}
 
 /// The engine's verdict on a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +68,7 @@ impl FilterVerdict {
     }
 }
 
-/// All filter sets by service, with the engine's verdict on each filter under each enforcement.
+/// All filter sets by service, with the engine's verdict on each filter under all its conditions.
 pub(super) struct Sets<'r> {
     all: &'r [Set],
     by_service: HashMap<(&'r str, &'r ServiceRef), Vec<&'r Set>>,
@@ -185,17 +205,15 @@ impl<'r> Sets<'r> {
         path: &FieldPath,
         tool: &str,
         filter: &ToolFilter,
-        enforcement: Enforcement,
-        response_type: Option<ResponseType>,
+        conditions: Conditions,
     ) -> FilterVerdict {
         let document = Arc::as_ptr(&origin.tree) as DocumentId;
-        let key = (document, tool.to_owned(), enforcement, response_type);
+        let key = (document, tool.to_owned(), conditions);
         if let Some(judged) = self.checked.get(&key) {
             return *judged;
         }
-        let options = CompileOptions { enforcement, response_type, ..CompileOptions::default() };
         let patterns = self.patterns.entry(document).or_default();
-        let compiled = tamis_engine::compile_within(filter, &options, patterns);
+        let compiled = tamis_engine::compile_within(filter, &conditions.options(), patterns);
         for finding in &compiled.findings {
             let path = path.below(&finding.field);
             let diagnostic = match finding.severity {
@@ -203,7 +221,7 @@ impl<'r> Sets<'r> {
                 tamis_engine::Severity::Warning => origin.warning(&path, &*finding.message, &*finding.remedy),
             };
             let diagnostic = diagnostic.because(Reason::InvalidFilter);
-            // Duplicates for another enforcement are dropped when all findings are sorted.
+            // Duplicates under other conditions are dropped when all findings are sorted.
             self.diagnostics.push(diagnostic);
         }
         let judged = FilterVerdict::of(&compiled);
@@ -223,7 +241,8 @@ impl<'r> Sets<'r> {
                 // The answer of an unknown tool is unknown. Treat it as a list, which needs no declaration in the filter.
                 let response_type = service.map_or(Some(ResponseType::Array), |service| service.response_type(tool));
                 if !self.is_checked(&set.origin, tool) {
-                    self.judge(&set.origin, &path, tool, filter, set.spec.enforcement, response_type);
+                    let conditions = unused(tool, set.spec.enforcement, response_type);
+                    self.judge(&set.origin, &path, tool, filter, conditions);
                 }
             }
         }
@@ -233,8 +252,8 @@ impl<'r> Sets<'r> {
             for tool in service.own_tools() {
                 if let (Some(filter), false) = (service.embedded(tool), self.is_checked(origin, tool)) {
                     let path = Service::embedded_path(tool);
-                    let response_type = service.response_type(tool);
-                    self.judge(origin, &path, tool, filter, Enforcement::Advisory, response_type);
+                    let conditions = unused(tool, Enforcement::Advisory, service.response_type(tool));
+                    self.judge(origin, &path, tool, filter, conditions);
                 }
             }
         }
@@ -244,4 +263,9 @@ impl<'r> Sets<'r> {
     fn is_checked(&self, origin: &Origin, tool: &str) -> bool {
         self.seen.contains(&(Arc::as_ptr(&origin.tree) as DocumentId, tool.to_owned()))
     }
+}
+
+/// Returns the conditions of a filter that no exposition uses.
+fn unused(tool: &str, enforcement: Enforcement, response_type: Option<ResponseType>) -> Conditions {
+    Conditions { enforcement, response_type, tool: ToolKind::of(tool), format_input: false }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tamis_config::{Access, CallLimits, ExpositionDocument, ExpositionId};
+use tamis_engine::ReservedInput;
 
 use super::expose::{Previous, Stop};
 use super::{Compilation, CompileEnv, access, credentials, egress};
@@ -27,6 +28,9 @@ pub enum Paused {
 /// credentials are current, unless access would open to everyone; a tool that is no longer published is removed; a lower limit
 /// applies, a tool without a filter gets one, and enforcement rises. Everything else (the service, filters, new tools) stays as
 /// it was. Which of two filters passes less cannot be decided, so a changed filter waits.
+///
+/// How tokens are counted follows the next version, as the limits do: a new limit in tokens is a number of its own tokenizer.
+/// A reserved input that callers did not have waits, and one that they lose is lost at once.
 pub fn pause(
     compilation: &mut Compilation,
     resources: &Resources,
@@ -88,6 +92,8 @@ fn kept(
     let mut kept = if rises { tightened(before, next) } else { older(previous, next, resources) };
     kept.access.clone_from(if next.access == Some(Access::Anonymous) { &before.access } else { &next.access });
     kept.limits = lower(&before.limits, &next.limits);
+    kept.tokens = next.tokens;
+    kept.inputs = fewer(before.inputs.as_deref(), next.inputs.as_deref());
     let namespace = &next.id.namespace;
     if let Some(cluster) = &env.cluster {
         if let Some((secret, handle)) = kept.access.as_mut().and_then(Access::secret_mut) {
@@ -102,7 +108,7 @@ fn kept(
             kept.credentials = credentials::resolve(cluster, namespace, previous.service, kept.tools.keys(), &path)?;
         }
     }
-    Ok(kept)
+    Ok(kept.at_lowest_version())
 }
 
 /// Returns `next` without its new tools: enforcement rises, and older filters may not be valid under it.
@@ -144,5 +150,15 @@ fn lower(a: &CallLimits, b: &CallLimits) -> CallLimits {
         concurrent: least(a.concurrent, b.concurrent),
         timeout_ms: a.timeout_ms.min(b.timeout_ms),
         max_response_bytes: a.max_response_bytes.min(b.max_response_bytes),
+        output: a.output.tightest(b.output),
+    }
+}
+
+/// Returns the reserved inputs of both. Without a list, each tool has its own inputs, `_output_mode` among them. No other
+/// input shows more of an output, so the list of the other version is then no addition.
+fn fewer(a: Option<&[ReservedInput]>, b: Option<&[ReservedInput]>) -> Option<Vec<ReservedInput>> {
+    match (a, b) {
+        (None, list) | (list, None) => list.map(<[_]>::to_vec),
+        (Some(a), Some(b)) => Some(a.iter().copied().filter(|input| b.contains(input)).collect()),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{Digest, FORMAT_VERSION, HttpSource, Reason, ServiceDocument, ServiceTool, Source};
+use tamis_config::{Digest, FIRST_VERSION, HttpSource, Reason, ServiceDocument, ServiceTool, Source};
 use tamis_engine::{ResponseType, ToolFilter};
 use url::{Host, Url};
 
@@ -169,7 +169,7 @@ fn document(resource: &Resource<ServiceManifestSpec>, sink: &mut DiagnosticSink<
         }
     };
     ServiceDocument {
-        format_version: FORMAT_VERSION,
+        format_version: FIRST_VERSION,
         name,
         version: spec.version.clone(),
         description: spec.description.clone(),

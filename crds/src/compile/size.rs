@@ -69,7 +69,7 @@ impl io::Write for Length {
 
 #[cfg(test)]
 mod tests {
-    use tamis_config::{FORMAT_VERSION, HttpSource, Source};
+    use tamis_config::{FIRST_VERSION, HttpSource, Source};
 
     use super::*;
 
@@ -83,7 +83,7 @@ mod tests {
             char::from(ALPHABET[usize::from(state.to_be_bytes()[0]) % 64])
         });
         let mut document = ServiceDocument {
-            format_version: FORMAT_VERSION,
+            format_version: FIRST_VERSION,
             name: "s".into(),
             version: "1".into(),
             // Farther apart than the encoder looks back.

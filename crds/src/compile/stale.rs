@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tamis_config::{Access, ExpositionDocument, ExpositionTool, Reason, ServiceDocument, Stopped};
 use tamis_engine::ToolFilter;
 
-use super::expose::{Context, Previous, Stop, id_of, is_taken, judge};
+use super::expose::{Context, Previous, Stop, conditions, id_of, is_taken, judge};
 use super::filters::Sets;
 use super::tools::named_in;
 use super::{Compilation, CompileEnv, Degraded, access, credentials};
@@ -59,13 +59,15 @@ fn refreshed(previous: &Previous<'_>, env: &CompileEnv<'_>, sets: &Sets<'_>) -> 
     let risen = std::mem::replace(&mut document.enforcement, enforcement) != enforcement;
     document.tools.retain(|name, tool| {
         let declared = previous.service.tools.get(name);
-        let good =
-            |filter: &Arc<ToolFilter>| judge(filter, enforcement, declared.and_then(|d| d.response_type)).is_good();
+        let response_type = declared.and_then(|declared| declared.response_type);
+        let conditions = conditions(name, enforcement, response_type, previous.document.inputs.as_deref());
+        let good = |filter: &Arc<ToolFilter>| judge(filter, conditions).is_good();
         let filter = today(tool).and_then(|set| named_in(&set.spec, name, declared?));
         if let Some((_, filter)) = filter.filter(|(_, filter)| good(filter)) {
             tool.filter = Some(Arc::clone(filter));
         }
         !risen || tool.filter.as_ref().is_some_and(good)
     });
+    let document = document.at_lowest_version();
     Ok(if document == **previous.document { Arc::clone(previous.document) } else { Arc::new(document) })
 }

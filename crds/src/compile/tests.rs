@@ -8,6 +8,7 @@ use tamis_engine::ToolFilter;
 use super::*;
 use crate::parse_document;
 
+mod answers;
 mod bounds;
 mod cluster;
 mod derived;

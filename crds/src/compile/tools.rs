@@ -7,8 +7,8 @@ use tamis_config::{ExpositionTool, Reason, ServiceDocument, ServiceTool};
 use tamis_engine::{Enforcement, ToolFilter};
 
 use super::Degraded;
-use super::expose::{Chosen, Exposer, Stop, judge};
-use super::filters::FilterVerdict;
+use super::expose::{Chosen, Exposer, Stop, conditions, judge};
+use super::filters::{Conditions, FilterVerdict};
 use super::service::Service;
 use crate::diagnostic::did_you_mean;
 use crate::origin::{FieldPath, Origin};
@@ -172,7 +172,8 @@ impl<'r> Exposer<'_, 'r> {
         enforcement: Enforcement,
     ) -> Option<ExpositionTool> {
         let Candidate { name, filter, origin, path, set } = candidate;
-        let judged = self.sets.judge(origin, path, name, filter, enforcement, declared.response_type);
+        let conditions = self.conditions(tool, declared, enforcement);
+        let judged = self.sets.judge(origin, path, name, filter, conditions);
         if judged.is_good() {
             self.record_open_filter(tool, set, judged);
             return Some(ExpositionTool { filter: Some(Arc::clone(filter)), filter_set: Some(set.clone()) });
@@ -197,7 +198,7 @@ impl<'r> Exposer<'_, 'r> {
         let last = self.previous.and_then(|previous| previous.document.tools.get(tool)).filter(|last| fits(last));
         let good = last.filter(|last| match &last.filter {
             Some(filter) => {
-                let judged = judge(filter, enforcement, declared.response_type);
+                let judged = judge(filter, self.conditions(tool, declared, enforcement));
                 self.record_open_filter(tool, last.filter_set.as_deref().unwrap_or(MANIFEST), judged);
                 judged.is_good()
             }
@@ -207,6 +208,12 @@ impl<'r> Exposer<'_, 'r> {
             self.degraded.push(Degraded::Unpublished(tool.to_owned()));
         }
         good.cloned()
+    }
+
+    /// Returns the conditions under which the exposition publishes a tool.
+    fn conditions(&self, tool: &str, declared: &ServiceTool, enforcement: Enforcement) -> Conditions {
+        let inputs = self.resource.spec.output.as_ref().and_then(|output| output.inputs.as_deref());
+        conditions(tool, enforcement, declared.response_type, inputs)
     }
 
     /// Records a published tool whose filter is not an allow-list.

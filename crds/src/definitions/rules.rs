@@ -19,6 +19,11 @@ const MAX_PATTERNS: (u32, u32) = (256, 4096);
 const MAX_PATH: u32 = 4096;
 /// Maximum number of characters of a template, as in the engine.
 const MAX_TEMPLATE: u32 = 65_536;
+/// Maximum number of levels of a filter, as in the engine.
+const MAX_LEVELS: u32 = 8;
+/// Maximum number of file patterns with weights, and of characters of a noun, as in the engine.
+const MAX_WEIGHTS: u32 = 256;
+const MAX_NOUN: u32 = 40;
 /// Maximum number of filter sets of one exposition.
 const MAX_SETS: u32 = 64;
 /// Maximum number of entries of other lists and maps.
@@ -257,11 +262,36 @@ fn stages() -> Vec<(&'static str, Json)> {
         ("TextSpec.keep.*", pattern()),
         ("TextSpec.maxLines", json!({ "minimum": 0 })),
         ("TextSpec.onEmpty", template()),
-        ("OutputSpec.format", json!({ "enum": ["json"] })),
-        ("OutputSpec.levels", entries()),
-        ("OutputSpec.levels.*", json!({ "maxItems": MAX_STAGE_ENTRIES })),
-        ("BudgetSpec", json!({ "required": ["bytes"] })),
+        (
+            "OutputSpec.preset",
+            json!({ "enum": ["issues", "pulls", "merge_requests", "diffs", "comments", "discussions", "logs"] }),
+        ),
+        ("FormatSpec", json!({ "maxLength": 16, "maxItems": 3 })),
+        ("FormatSpec.*", json!({ "maxLength": 16 })),
+        ("OutputSpec.structured", json!({ "enum": ["always", "schema", "never"] })),
+        ("OutputSpec.inputs", json!({ "maxItems": 16 })),
+        ("OutputSpec.inputs.*", json!({ "enum": ["_format", "_budget_tokens"] })),
         ("BudgetSpec.bytes", json!({ "minimum": 1 })),
+        ("BudgetSpec.tokens", json!({ "minimum": 1 })),
+        ("StrategySpec", json!({ "maxLength": 32 })),
+        ("StrategyFields.name", json!({ "maxLength": 32 })),
+        ("StrategyFields.group", text(MAX_PATH)),
+        ("StrategyFields.newest", json!({ "enum": ["last", "first"] })),
+        ("StrategyFields.path", text(MAX_PATH)),
+        ("StrategyFields.weights", json!({ "minProperties": 1, "maxProperties": MAX_WEIGHTS })),
+        ("StrategyFields.weights.*", json!({ "minimum": 0, "maximum": 1 })),
+        ("StrategyFields.resolved", text(MAX_PATH)),
+        ("StrategyFields.comments", text(MAX_PATH)),
+        ("StrategyFields.boost", json!({ "minItems": 1, "maxItems": MAX_PATTERNS.0 })),
+        ("StrategyFields.boost.*", pattern()),
+        ("OutputSpec.algorithm", json!({ "enum": ["knapsack", "greedy", "fair", "head_tail"] })),
+        ("OutputSpec.levels", json!({ "minProperties": 1, "maxProperties": MAX_LEVELS })),
+        ("OutputSpec.levels.*", json!({ "minItems": 1, "maxItems": MAX_STAGE_ENTRIES })),
+        ("OutputSpec.levels.*.*", text(MAX_PATH)),
+        ("ChunksSpec.noun", text(MAX_NOUN)),
+        ("ChunksSpec.summary", template()),
+        ("ToonSpec.indent", json!({ "minimum": 1, "maximum": 8 })),
+        ("ToonSpec.delimiter", json!({ "enum": ["comma", "tab", "pipe"] })),
         ("CompactSpec", json!({ "required": ["item"] })),
         ("CompactSpec.header", template()),
         ("CompactSpec.item", text(MAX_TEMPLATE)),
@@ -294,6 +324,33 @@ fn exposition() -> Vec<(&'static str, Json)> {
         ("LimitsSpec.requestsPerSecond", count()),
         ("LimitsSpec.burst", count()),
         ("LimitsSpec.concurrent", count()),
+        (
+            "OutputLimitsSpec",
+            rules([("has(self.bytes) || has(self.tokens)", "sets no limit; set `bytes` or `tokens`, or remove it")]),
+        ),
+        ("OutputLimitsSpec.bytes", count()),
+        ("OutputLimitsSpec.tokens", count()),
+        // Not `minimum`: of a bound on a whole number, the API server drops the fraction.
+        (
+            "TokensSpec.factor",
+            rules([(
+                "self >= 0.01 && self <= 100.0",
+                "must be a number from 0.01 to 100; write one, or remove the field",
+            )]),
+        ),
+        (
+            "ExpositionOutputSpec.inputs",
+            json!({
+                "maxItems": 16,
+                RULES: [
+                    rule("self.all(input, self.exists_one(other, other == input))", "an input occurs twice; remove the duplicate"),
+                    rule(
+                        "('offset' in self) == ('limit' in self)",
+                        "`offset` and `limit` are advertised together only; add the other one, or remove both",
+                    ),
+                ],
+            }),
+        ),
         (
             "LimitsSpec",
             rules([(

@@ -137,7 +137,7 @@ impl Converter<'_> {
             return match (values.next(), values.next()) {
                 // An optional value. Null is not allowed: the field is then absent.
                 (Some(one), None) => self.bare(one, place).describe(at),
-                // An object or a list.
+                // An object, a list or text.
                 _ => self.either(alternatives, place).describe(at),
             };
         }
@@ -155,7 +155,7 @@ impl Converter<'_> {
             }
         }
         one_type(&mut schema);
-        integer(&mut schema);
+        number(&mut schema);
         if has(UNIT) {
             add(&mut schema, &duration());
         }
@@ -165,9 +165,9 @@ impl Converter<'_> {
         converted
     }
 
-    /// Converts a node that is an object or a list. A structural schema allows one type per node or none, so the node has
-    /// none: the API server then applies `properties` to an object and `items` to a list. A policy checks that the node is
-    /// one of the two.
+    /// Converts a node that is an object or a list, or text in place of one of them. A structural schema allows one type per
+    /// node or none, so the node has none: the API server then applies `properties` to an object and `items` to a list. A
+    /// policy checks that the node has one of its types.
     fn either(&self, alternatives: &[Json], place: &str) -> Converted {
         let mut schema = Map::from_iter([(OPEN.to_owned(), true.into())]);
         for alternative in alternatives {
@@ -257,13 +257,17 @@ fn one_type(schema: &mut Map<String, Json>) {
     }
 }
 
-/// Converts integer formats: the API server knows `int32` and `int64` only.
-fn integer(schema: &mut Map<String, Json>) {
+/// Converts the formats of numbers: the API server knows `int32` and `int64` only.
+fn number(schema: &mut Map<String, Json>) {
     let (format, maximum) = match schema.get("format").and_then(Json::as_str) {
         Some("uint8") => ("int32", Some(u32::from(u8::MAX))),
         Some("uint16") => ("int32", Some(u32::from(u16::MAX))),
         Some("uint32") => ("int64", Some(u32::MAX)),
         Some("uint64") => ("int64", None),
+        Some("float" | "double") => {
+            schema.remove("format");
+            return;
+        }
         _ => return,
     };
     schema.insert("format".to_owned(), format.into());

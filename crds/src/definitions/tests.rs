@@ -133,6 +133,16 @@ fn a_schema_becomes_structural() {
             json!({ "type": "integer", "format": "uint32", "minimum": 0 }),
             json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": 4_294_967_295_u32 }),
         ),
+        (json!({ "type": ["number", "null"], "format": "double" }), json!({ "type": "number" })),
+        (
+            json!({ "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/S" }],
+                "$defs": { "S": { "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"] } } }),
+            json!({ OPEN: true, "properties": { "a": { "type": "string" } } }),
+        ),
+        (
+            json!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] }),
+            json!({ OPEN: true, "items": { "type": "string" } }),
+        ),
         (
             json!({ "type": ["string", "integer"], "x-kubernetes-int-or-string": true }),
             json!({ "x-kubernetes-int-or-string": true }),

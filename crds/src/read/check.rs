@@ -5,12 +5,12 @@ use crate::definitions::MAX_TOOLS;
 use crate::origin::FieldPath;
 use crate::resources::{
     ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LimitsSpec, Memory, NamespacesFrom,
-    Quantity, ServiceManifestSpec, ServiceRef, SourceSpec, ToolsFiltersSpec,
+    OutputLimitsSpec, Quantity, ServiceManifestSpec, ServiceRef, SourceSpec, TokensSpec, ToolsFiltersSpec,
 };
 use crate::sink::DiagnosticSink;
 use serde::de::DeserializeOwned;
 use tamis_config::Reason;
-use tamis_engine::Enforcement;
+use tamis_engine::{Enforcement, ReservedInput};
 use url::{Host, Url};
 
 /// The longest timeout of a call: an hour.
@@ -70,6 +70,17 @@ impl Spec for ExpositionSpec {
         service_ref(&self.service, sink);
         if let Some(limits) = &self.limits {
             check_limits(limits, sink);
+        }
+        if let Some(TokensSpec { factor: Some(factor), .. }) = self.tokens.filter(|tokens| tokens.factor().is_none()) {
+            let remedy = "write one, or remove the field to count without a factor";
+            sink.error(
+                &FieldPath::spec(["tokens", "factor"]),
+                format!("{factor} is not a number from 0.01 to 100"),
+                remedy,
+            );
+        }
+        if let Some(inputs) = self.output.as_ref().and_then(|output| output.inputs.as_ref()) {
+            check_inputs(inputs, sink);
         }
         if let Some(keys) = self.access.as_ref().and_then(|access| access.api_keys.as_ref())
             && !is_secret_name(&keys.secret_ref.name)
@@ -213,6 +224,30 @@ fn check_limits(limits: &LimitsSpec, sink: &mut DiagnosticSink<'_>) {
     }
     if let Some(quantity) = &limits.max_response_bytes {
         response_bytes(quantity, &at.key("maxResponseBytes"), sink);
+    }
+    if let Some(OutputLimitsSpec { bytes, tokens }) = limits.output {
+        let at = at.key("output");
+        if bytes.is_none() && tokens.is_none() {
+            sink.error(&at, "sets no limit", "set `bytes` or `tokens`, or remove it");
+        }
+        for (field, _) in [("bytes", bytes), ("tokens", tokens)].iter().filter(|(_, limit)| *limit == Some(0)) {
+            sink.error(&at.key(field), "0 allows no answer", "set a larger number, or remove the field for no limit");
+        }
+    }
+}
+
+/// Checks which reserved inputs the tools advertise.
+fn check_inputs(inputs: &[ReservedInput], sink: &mut DiagnosticSink<'_>) {
+    let at = FieldPath::spec(["output", "inputs"]);
+    for (index, input) in inputs.iter().enumerate().filter(|(index, input)| inputs[..*index].contains(input)) {
+        sink.error(&at.index(index), format!("`{input}` occurs twice"), "remove the duplicate");
+    }
+    let has = |input| inputs.contains(&input);
+    for (one, other) in [(ReservedInput::Offset, ReservedInput::Limit), (ReservedInput::Limit, ReservedInput::Offset)] {
+        if has(one) && !has(other) {
+            let remedy = format!("add `{other}`, or remove `{one}`");
+            sink.error(&at, format!("has `{one}` without `{other}`"), remedy);
+        }
     }
 }
 

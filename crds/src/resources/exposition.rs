@@ -3,7 +3,8 @@
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tamis_engine::Enforcement;
+use tamis_engine::{Enforcement, Factor, ReservedInput};
+use tamis_tokens::TokenizerName;
 
 use super::{ExpositionStatus, Later, LocalName, NamespacedName, Quantity, ServiceRef};
 
@@ -65,6 +66,37 @@ pub struct ExpositionSpec {
     /// What each audit record holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditSpec>,
+    /// How tokens are counted, where a budget or a format asks for it. Defaults to `o200k_base`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<TokensSpec>,
+    /// What the tools offer to their callers in addition to the arguments of the service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<ExpositionOutputSpec>,
+}
+
+/// How tokens are counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokensSpec {
+    /// The tokenizer. Defaults to `o200k_base`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<TokenizerName>,
+    /// The number, from 0.01 to 100, that counts are multiplied by, for models whose tokenizer is not public. Counts with a
+    /// factor are called estimates. Defaults to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub factor: Option<f64>,
+}
+
+/// What the tools offer to their callers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExpositionOutputSpec {
+    /// The reserved inputs that the tools advertise: `_output_mode`, `_budget`, `_budget_tokens`, `_format`, `chunk`,
+    /// `offset` and `limit`, the last two together only. A tool advertises those that it can have. `[]` advertises none. If
+    /// absent, each tool advertises `_output_mode` and `_budget`, with a budget also `chunk`, `offset` and `limit`, and the
+    /// inputs that its filter adds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Vec<ReservedInput>>,
 }
 
 /// Tool names or patterns, in which `*` matches any text and `?` matches one character.
@@ -123,6 +155,21 @@ pub struct LimitsSpec {
     /// The largest size of one output after decompression. Defaults to `16Mi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_response_bytes: Option<Quantity>,
+    /// The largest answer, whatever a filter or a caller says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputLimitsSpec>,
+}
+
+/// The largest answer. Every limit that is set applies to the larger of the answer's text and its structured content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OutputLimitsSpec {
+    /// In bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// In tokens, as `tokens` counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
 }
 
 /// What each audit record holds.
@@ -141,6 +188,14 @@ pub enum AuditMode {
     Digest,
     /// Additionally the output before filtering, in a separate file.
     Full,
+}
+
+impl TokensSpec {
+    /// Returns `factor`, which defaults to 1, or `None` if it is out of range.
+    #[must_use]
+    pub fn factor(&self) -> Option<f64> {
+        Some(self.factor.unwrap_or(1.0)).filter(|factor| Factor::new(*factor).is_some())
+    }
 }
 
 impl LimitsSpec {

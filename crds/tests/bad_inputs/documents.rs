@@ -170,8 +170,8 @@ pub(super) const LATER: &[Case] = &[
         "Other budgets and formats",
         document!(
             "ToolsFilters",
-            "  service: {name: github, version: '1'}\n  filters:\n    list:\n      convertToToon: true\n      output: {budget: \
-             {tokens: 8000}, strategy: element_count}\n"
+            "  service: {name: github, version: '1'}\n  filters:\n    list:\n      output: {format: xml, \
+             budget: {}, strategy: {name: cascading, boost: [a]}, levels: {full: [a]}}\n"
         ),
     ),
 ];

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::check::{Findings, keyed};
-use super::output::Output;
 use super::pointers::{self, covers, may_keep};
 use super::{CompileOptions, Enforcement, ResponseType, allow_list, leak_check, output, patches, select};
-use crate::program::{Branch, Exclude, Field, Guard, Index, Name, Pointer, Retain, Root, Segment, SelectNames, Trie};
+use crate::program::{
+    Branch, Exclude, Field, Guard, Index, Name, OutputProgram, Pointer, Retain, Root, Segment, SelectNames, Trie,
+};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
-use crate::{FilterSpec, json};
+use crate::{FilterSpec, OutputSpec, json};
 
 /// Compiles one filter object, or one branch of a list. Returns `None` if a part of it does not compile; the findings
 /// then hold an error.
@@ -68,7 +69,11 @@ pub(super) fn branch(
     let text = lines
         .as_ref()
         .and_then(|text| TextProgram::compile(text, findings.patterns).map_err(|found| findings.extend(found)).ok());
-    let Output { budget, inputs } = answer.as_ref().map(|answer| output::compile(answer, findings)).unwrap_or_default();
+    let shown = allow_list::Shown { spec, retained: paths, excluded: &excluded, root: &root };
+    let output = match answer {
+        Some(answer) => Arc::new(output::compile(answer, options.tool, shown, enforced, findings)),
+        None => OutputProgram::shared(options.tool),
+    };
     let compact =
         templates.as_ref().and_then(|compact| CompactProgram::compile(compact).map_err(|f| findings.extend(f)).ok());
     check_shape(spec, &root, options, findings);
@@ -77,7 +82,6 @@ pub(super) fn branch(
         allow_list::warn(spec, paths, findings);
     }
     if let Some(compact) = &compact {
-        let shown = allow_list::Shown { spec, retained: paths, excluded: &excluded, root: &root };
         allow_list::check_template(shown, compact, findings);
     }
     let whole = retain.as_ref().map(|(_, paths)| paths.clone());
@@ -98,9 +102,7 @@ pub(super) fn branch(
         drop_nulls: *drop_nulls || *drop_empty,
         drop_empty: *drop_empty,
         text: text.map(Box::new),
-        budget,
-        inputs,
-        notice: answer.as_ref().and_then(|answer| answer.notice).unwrap_or(true),
+        output,
         compact: compact.map(Box::new),
     };
     if enforced {
@@ -117,8 +119,8 @@ struct Stages {
     payload: bool,
     /// Stages that work on lines.
     text: bool,
-    /// A budget, which works on anything.
-    budget: bool,
+    /// A budget or a format, which work on anything.
+    output: bool,
 }
 
 impl Stages {
@@ -145,14 +147,16 @@ impl Stages {
             document: retain.is_some() || patches.as_ref().is_some_and(|patches| !patches.is_empty()),
             payload: root.is_some() || works_on_items(spec) || *drop_nulls || *drop_empty || compact.is_some(),
             text: text.is_some(),
-            budget: output.as_ref().is_some_and(|output| output.budget.is_some()),
+            output: output
+                .as_ref()
+                .is_some_and(|output| OutputSpec { notice: None, ..(**output).clone() } != OutputSpec::default()),
         }
     }
 }
 
 /// Returns whether the filter has a stage that works on JSON.
 pub(super) fn structural(spec: &FilterSpec) -> bool {
-    let Stages { document, payload, text: _, budget: _ } = Stages::of(spec);
+    let Stages { document, payload, text: _, output: _ } = Stages::of(spec);
     document || payload
 }
 
@@ -169,8 +173,8 @@ fn works_on_items(spec: &FilterSpec) -> bool {
 }
 
 fn has_stages(spec: &FilterSpec) -> bool {
-    let Stages { document, payload, text, budget } = Stages::of(spec);
-    document || payload || text || budget
+    let Stages { document, payload, text, output } = Stages::of(spec);
+    document || payload || text || output
 }
 
 fn passthrough(spec: &FilterSpec, findings: &mut Findings<'_>) {

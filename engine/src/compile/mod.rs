@@ -4,7 +4,6 @@ mod allow_list;
 mod branches;
 mod check;
 mod fields;
-#[cfg_attr(not(test), expect(dead_code, reason = "the executor uses it in the next step"))]
 mod fitting;
 mod leak_check;
 mod output;
@@ -20,7 +19,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::program::{Branch, Guard, Patch, Plan, Program};
+use crate::fit::ToolKind;
+use crate::program::{Branch, Guard, OutputProgram, Patch, Plan, Program};
 use crate::stream::{Fast, Keys};
 use crate::text::PatternBudget;
 use crate::{Finding, Severity, ToolFilter};
@@ -74,6 +74,10 @@ pub struct CompileOptions {
     pub limits: Limits,
     /// Applies RFC 6902 to the letter: `remove` of an absent value fails, under `Advisory` too.
     pub strict_patch: bool,
+    /// The kind of list that the tool returns, as far as its name tells. A budget that names no strategy uses it.
+    pub tool: ToolKind,
+    /// Whether the exposition adds `_format` to the tool: any answer may then be something else than JSON.
+    pub format_input: bool,
 }
 
 /// The result of [`compile`].
@@ -105,7 +109,7 @@ pub fn compile_within(filter: &ToolFilter, options: &CompileOptions, patterns: &
     let program = (!broken).then(|| {
         let branches: Box<[_]> = branches.into_iter().flatten().collect();
         let fast = Fast::new(&branches, options.enforcement, options.limits, options.strict_patch);
-        Program(Arc::new(Plan {
+        let mut plan = Plan {
             enforcement: options.enforcement,
             limits: options.limits,
             strict_patch: options.strict_patch,
@@ -113,7 +117,12 @@ pub fn compile_within(filter: &ToolFilter, options: &CompileOptions, patterns: &
             tested_names: tested_names(&branches),
             branches,
             fast,
-        }))
+            unfiltered: OutputProgram::shared(options.tool),
+            format_input: options.format_input,
+            has_schema: false,
+        };
+        plan.has_schema = plan.output_schema(None).is_some();
+        Program(Arc::new(plan))
     });
     Compiled { program, findings }
 }

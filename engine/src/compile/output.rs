@@ -1,43 +1,114 @@
 //! The fields of `output`.
 
+use super::allow_list::Shown;
 use super::check::Findings;
-use crate::{Budget, BudgetSpec, Bytes, FormatSpec, OutputSpec, ReservedInput, ReservedInputs, Tokens};
+use super::fitting;
+use crate::fit::{Preset, ToolKind};
+use crate::format::{Delimiter, Format, ToonOptions};
+use crate::pages::ChunksProgram;
+use crate::program::{Name, OutputProgram, StructuredMode};
+use crate::{Budget, BudgetSpec, Bytes, FormatSpec, OutputSpec, ReservedInput, ReservedInputs, Tokens, ToonSpec};
 
-/// The compiled fields of `output`.
-#[derive(Default)]
-pub(super) struct Output {
-    pub(super) budget: Budget,
-    pub(super) inputs: ReservedInputs,
+/// The most spaces of a level of TOON.
+const MOST_INDENT: i64 = 8;
+
+/// Compiles `output`. See [`fitting::compile`] for `tool`, `shown` and `enforced`.
+pub(super) fn compile(
+    output: &OutputSpec,
+    tool: ToolKind,
+    shown: Shown<'_>,
+    enforced: bool,
+    findings: &mut Findings<'_>,
+) -> OutputProgram {
+    let OutputSpec { preset, format, structured, notice, inputs, budget, strategy, algorithm, levels, chunks, toon } =
+        output;
+    let formats = format.as_ref().map_or_else(Vec::new, |format| formats(format, findings));
+    if shown.spec.compact.is_some() && formats.iter().any(|format| *format != Format::Json) {
+        findings.warning("output.format", "does nothing: `compact` gives text", "remove it, or `compact`");
+    }
+    let structured = structured.as_deref().map_or(StructuredMode::Always, |mode| match mode {
+        "always" => StructuredMode::Always,
+        "schema" => StructuredMode::Schema,
+        "never" => StructuredMode::Never,
+        other => {
+            let remedy = "use `always`, `schema` (where the tool has an output schema) or `never`";
+            findings.error("output.structured", format!("`{other}` is not known"), remedy);
+            StructuredMode::Always
+        }
+    });
+    let inputs = added_inputs(inputs, findings);
+    let budget = budget.as_ref().map_or_else(Budget::default, |budget| limits(budget, findings));
+    let fit = fitting::compile(output, tool, shown, enforced, findings);
+    let noun = fit.preset.map_or("items", |preset| preset.noun());
+    let chunks = chunks.as_ref().map_or_else(|| Ok(ChunksProgram::default()), ChunksProgram::compile);
+    let chunks = chunks.map_err(|found| findings.extend(found)).unwrap_or_default().called(noun);
+    let chunks = fit.preset.map(Preset::as_str).into_iter().fold(chunks, ChunksProgram::preset);
+    for name in chunks.item_fields() {
+        if let Some(hidden) = shown.hides(&[Name::new(name)]) {
+            let message = format!("`.{name}` {}, so it prints nothing", hidden.as_str());
+            findings.warning("output.chunks.summary", message, "name a field of the filtered item");
+        }
+    }
+    // Of a filter without these fields, the tool decides.
+    let settings = serde_json::to_string(&(preset, strategy, algorithm, levels)).unwrap_or_default();
+    OutputProgram {
+        budget,
+        formats: if formats.is_empty() { Box::new([Format::Json]) } else { formats.into() },
+        toon: toon.as_ref().map_or_else(ToonOptions::default, |toon| toon_options(toon, findings)),
+        structured,
+        notice: notice.unwrap_or(true),
+        inputs,
+        fit,
+        chunks,
+        settings: format!("{tool:?} {settings}").into(),
+    }
 }
 
-/// Compiles `output`.
-pub(super) fn compile(output: &OutputSpec, findings: &mut Findings<'_>) -> Output {
-    let OutputSpec { preset, format, structured, notice: _, inputs, budget, strategy, algorithm, levels, chunks, toon } =
-        output;
-    match format {
-        None => {}
-        Some(FormatSpec::One(format)) if format == "json" => {}
-        Some(FormatSpec::One(_) | FormatSpec::Of(_)) => {
-            findings.error("output.format", "is not implemented yet", "use `json` until then");
+/// Returns the formats to choose from; none after an error.
+fn formats(format: &FormatSpec, findings: &mut Findings<'_>) -> Vec<Format> {
+    let names = match format {
+        FormatSpec::One(name) if name == "auto" => return Format::ALL.to_vec(),
+        FormatSpec::One(name) => std::slice::from_ref(name),
+        FormatSpec::Of(names) => names,
+    };
+    let remedy = "use `json`, `table`, `toon`, `auto`, or a list of the first three";
+    if names.is_empty() {
+        findings.error("output.format", "the list is empty", remedy);
+    }
+    let mut formats = Vec::with_capacity(names.len());
+    for name in names {
+        match name.parse::<Format>() {
+            Err(_) => findings.error("output.format", format!("`{name}` is no format"), remedy),
+            Ok(format) if formats.contains(&format) => {
+                findings.error("output.format", format!("`{name}` is there twice"), "name each format once");
+            }
+            Ok(format) => formats.push(format),
         }
     }
-    for (field, given, remedy) in [
-        ("preset", preset.is_some(), "remove it"),
-        ("structured", structured.is_some(), "remove it"),
-        ("strategy", strategy.is_some(), "remove it: a budget trims items from the end"),
-        ("algorithm", algorithm.is_some(), "remove it: a budget trims items from the end"),
-        ("levels", levels.is_some(), "use `select` to keep fewer fields"),
-        ("chunks", chunks.is_some(), "remove it"),
-        ("toon", toon.is_some(), "remove it"),
-    ] {
-        if given {
-            findings.error(&format!("output.{field}"), "is not implemented yet", remedy);
+    formats
+}
+
+fn toon_options(toon: &ToonSpec, findings: &mut Findings<'_>) -> ToonOptions {
+    let ToonSpec { indent, delimiter } = toon;
+    let default = ToonOptions::default();
+    let indent = indent.map_or(default.indent, |indent| {
+        if !(1..=MOST_INDENT).contains(&indent) {
+            let remedy = format!("give a number from 1 to {MOST_INDENT}");
+            findings.error("output.toon.indent", format!("{indent} is no number of spaces"), remedy);
         }
-    }
-    Output {
-        inputs: added_inputs(inputs, findings),
-        budget: budget.as_ref().map_or_else(Budget::default, |budget| limits(budget, findings)),
-    }
+        usize::try_from(indent).unwrap_or(default.indent)
+    });
+    let delimiter = delimiter.as_deref().map_or(default.delimiter, |name| match name {
+        "comma" => Delimiter::Comma,
+        "tab" => Delimiter::Tab,
+        "pipe" => Delimiter::Pipe,
+        other => {
+            let remedy = "use `comma`, `tab` or `pipe`";
+            findings.error("output.toon.delimiter", format!("`{other}` is no delimiter"), remedy);
+            default.delimiter
+        }
+    });
+    ToonOptions { indent, delimiter }
 }
 
 /// The inputs that a filter can add to those that a tool has anyway.

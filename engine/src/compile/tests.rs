@@ -175,25 +175,31 @@ fn errors() {
                 r#"{"output":{"budget":{}}}"#,
                 &["output.budget: sets no limit, give `bytes` or `tokens`, or remove `budget`"],
             ),
-            // Not implemented yet.
             (
-                r#"{"dropNulls":true,"output":{"format":"toon"}}"#,
-                &["output.format: is not implemented yet, use `json` until then"],
+                r#"{"dropNulls":true,"output":{"format":"xml"}}"#,
+                &[
+                    "output.format: `xml` is no format, use `json`, `table`, `toon`, `auto`, or a list of the first three",
+                ],
             ),
             (
-                r#"{"dropNulls":true,"output":{"format":"auto"}}"#,
-                &["output.format: is not implemented yet, use `json` until then"],
+                r#"{"dropNulls":true,"output":{"format":["toon","toon"],"structured":"often","toon":{"indent":0,"delimiter":";"}}}"#,
+                &[
+                    "output.format: `toon` is there twice, name each format once",
+                    "output.structured: `often` is not known, use `always`, `schema` (where the tool has an output schema) or `never`",
+                    "output.toon.indent: 0 is no number of spaces, give a number from 1 to 8",
+                    "output.toon.delimiter: `;` is no delimiter, use `comma`, `tab` or `pipe`",
+                ],
+            ),
+            (
+                r#"{"dropNulls":true,"output":{"inputs":["chunk"],"format":[]}}"#,
+                &[
+                    "output.format: the list is empty, use `json`, `table`, `toon`, `auto`, or a list of the first three",
+                    "output.inputs[0]: `chunk` is no input that a filter adds, name `_format` or `_budget_tokens`",
+                ],
             ),
             (
                 r#"{"output":{"budget":{"tokens":-1}}}"#,
                 &["output.budget.tokens: -1 is no budget, give a positive number, or remove it for no limit"],
-            ),
-            (
-                r#"{"dropNulls":true,"output":{"strategy":"default","levels":{}}}"#,
-                &[
-                    "output.strategy: is not implemented yet, remove it: a budget trims items from the end",
-                    "output.levels: is not implemented yet, use `select` to keep fewer fields",
-                ],
             ),
             // Forms.
             (

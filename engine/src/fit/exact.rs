@@ -60,6 +60,7 @@ pub(crate) fn exact(
 }
 
 /// Returns how often [`exact`] measures at most, for candidates of `forms` forms in all.
+#[cfg(test)]
 pub(crate) fn most_measures(forms: usize) -> usize {
     // Growing and halving each take a measure for each power of two of the steps.
     let undo = 2 * (forms + 1).next_power_of_two().ilog2() as usize;

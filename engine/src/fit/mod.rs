@@ -26,7 +26,9 @@ mod weights;
 pub(crate) use candidates::{Candidates, Form, Selection};
 pub(crate) use choose::{Algorithm, Problem, choose};
 pub(crate) use details::{Details, Level, Levels};
-pub(crate) use exact::{FURTHER, Fitted, exact, most_measures};
+pub(crate) use exact::exact;
+#[cfg(test)]
+pub(crate) use exact::{FURTHER, Fitted, most_measures};
 pub(crate) use fields::Field;
 pub(crate) use lines::{LineBudget, Shown, head_tail};
 pub(crate) use presets::Preset;

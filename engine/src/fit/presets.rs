@@ -32,6 +32,10 @@ pub enum ToolKind {
 }
 
 impl ToolKind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Items, Self::Comments, Self::Diffs, Self::Discussions, Self::Logs, Self::Other];
+
     /// Returns the kind of the tool `name`, with or without a prefix that ends in `__`.
     #[must_use]
     pub fn of(name: &str) -> Self {

@@ -20,7 +20,7 @@ pub(crate) use string::decode_lossy;
 pub use string::encode;
 pub use text::{InvalidJson, JsonText};
 pub use write::{compact_len, to_string, write};
-pub(crate) use write::{compact_len_within, write_within};
+pub(crate) use write::{compact_len_within, to_string_within, write_within};
 
 pub(crate) use node::{by_key, dedupe, last_of_each};
 pub(crate) use parse::{DEPTH_CEILING, Document, read};

@@ -49,6 +49,13 @@ pub fn to_string(node: &Node<'_>) -> String {
     out
 }
 
+/// As [`to_string`], until the run is interrupted.
+pub(crate) fn to_string_within(node: &Node<'_>, work: &Work<'_>) -> String {
+    let mut out = String::with_capacity(compact_len_within(node, work));
+    write_within(node, &mut out, work);
+    out
+}
+
 /// Returns the number of bytes that [`write()`] appends.
 #[must_use]
 pub fn compact_len(node: &Node<'_>) -> usize {

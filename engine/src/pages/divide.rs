@@ -154,7 +154,7 @@ impl<'d> Chunk<'d> {
     }
 
     /// Returns the numbers of the items, in the order of the list.
-    pub(crate) fn items(self) -> impl DoubleEndedIterator<Item = usize> + 'd {
+    pub(crate) fn items(self) -> impl DoubleEndedIterator<Item = usize> + Clone + 'd {
         self.ranges.iter().flat_map(Clone::clone)
     }
 

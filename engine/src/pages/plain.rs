@@ -1,6 +1,6 @@
 //! Text from data that becomes a part of a line of the index, and must not pass for anything else.
 
-use crate::budget::cut_to;
+use crate::answer::cut_to;
 
 /// Returns `text` as a part of one line of at most `room` bytes, cut between characters.
 ///

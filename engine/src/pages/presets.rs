@@ -32,9 +32,10 @@ const DIFFS: &str = "\
     {{with or (sum .additions) (sum .added)}}, +{{.}}{{end}}\
     {{with or (sum .deletions) (sum .removed)}}/-{{.}}{{end}}";
 
-/// `2026-10-30T08:00:00Z..2026-11-02T09:30:00Z; ada 12, bob 3`
+/// `15 comments, 2026-10-30T08:00:00Z..2026-11-02T09:30:00Z; ada 12, bob 3`
 const COMMENTS: &str = "\
-    {{or (range .created_at) (range .createdAt) (range .at) (range .date)}}\
+    {{len .}} comments\
+    {{with or (range .created_at) (range .createdAt) (range .at) (range .date)}}, {{.}}{{end}}\
     {{with or (counts .user.login) (counts .author.login) (counts .author.username) (counts .author) (counts .by)}}\
     ; {{.}}{{end}}";
 
@@ -84,7 +85,7 @@ mod tests {
             (
                 "comments",
                 r#"[{"created_at":"2026-11-02","user":{"login":"ada"}},{"created_at":"2026-10-30","user":{"login":"bob"}},{"user":{"login":"ada"}}]"#,
-                "2026-10-30..2026-11-02; ada 2, bob 1",
+                "3 comments, 2026-10-30..2026-11-02; ada 2, bob 1",
             ),
             (
                 "discussions",

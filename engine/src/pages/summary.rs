@@ -62,6 +62,12 @@ impl ChunksProgram {
         self
     }
 
+    /// Returns the program with a name for the items, if it has none.
+    pub(crate) fn called(mut self, noun: &str) -> Self {
+        self.noun.get_or_insert_with(|| noun.into());
+        self
+    }
+
     /// Returns what the items are called.
     pub(crate) fn noun(&self) -> &str {
         self.noun.as_deref().unwrap_or("items")

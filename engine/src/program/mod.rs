@@ -2,6 +2,7 @@
 
 mod glob;
 mod memory;
+mod output;
 mod pointer;
 mod schema;
 mod select;
@@ -14,9 +15,10 @@ use crate::json::JsonText;
 use crate::stream::{Fast, Keys};
 use crate::template::CompactProgram;
 use crate::text::TextProgram;
-use crate::{Budget, Call, Enforcement, Limits, ReservedInputs};
+use crate::{Call, Enforcement, Limits, ReservedInputs};
 
 pub(crate) use glob::Glob;
+pub(crate) use output::{OutputProgram, StructuredMode};
 pub(crate) use pointer::{Index, Name, Pointer, Segment};
 pub(crate) use select::{Field, Step};
 pub(crate) use trie::Trie;
@@ -37,13 +39,26 @@ impl Program {
     /// Returns the reserved inputs that the filter adds to the tool (`output.inputs`).
     #[must_use]
     pub fn inputs(&self) -> ReservedInputs {
-        self.0.branches.iter().fold(ReservedInputs::default(), |inputs, branch| inputs.union(branch.inputs))
+        self.0.branches.iter().fold(ReservedInputs::default(), |inputs, branch| inputs.union(branch.output.inputs))
+    }
+
+    /// Returns whether a branch of the filter counts tokens: it has a limit in tokens, or several formats to choose from.
+    #[must_use]
+    pub fn counts_tokens(&self) -> bool {
+        let counts = |output: &OutputProgram| output.budget.tokens.is_some() || output.formats.len() > 1;
+        self.0.branches.iter().any(|branch| counts(&branch.output))
+    }
+
+    /// Returns whether answers have pages: a summary by `compact` has none.
+    #[must_use]
+    pub fn has_pages(&self) -> bool {
+        self.0.branches.iter().all(|branch| branch.compact.is_none())
     }
 
     /// Returns whether a branch of the filter has a budget.
     #[must_use]
     pub fn has_budget(&self) -> bool {
-        self.0.branches.iter().any(|branch| !branch.budget.is_none())
+        self.0.branches.iter().any(|branch| !branch.output.budget.is_none())
     }
 }
 
@@ -61,6 +76,12 @@ pub(crate) struct Plan {
     pub(crate) fast: Fast,
     /// Outputs larger than this take the tree, which limits how much they grow.
     pub(crate) max_streamed_bytes: usize,
+    /// How outputs are written that pass unfiltered.
+    pub(crate) unfiltered: Arc<OutputProgram>,
+    /// Whether the tool advertises `_format`, so that any answer may be something else than JSON.
+    pub(crate) format_input: bool,
+    /// Whether the tool advertises an output schema.
+    pub(crate) has_schema: bool,
 }
 
 impl Plan {
@@ -68,7 +89,7 @@ impl Plan {
     pub(crate) fn is_verbatim(&self, call: &Call<'_>) -> bool {
         let passes = matches!(&*self.branches, [Branch { guard: Guard::Always, passthrough: true, .. }]);
         let is_raw = call.raw && self.enforcement == Enforcement::Advisory;
-        (is_raw || passes) && call.budget.is_none()
+        (is_raw || passes) && !call.shapes()
     }
 }
 
@@ -105,12 +126,8 @@ pub(crate) struct Branch {
     pub(crate) drop_empty: bool,
     /// Stage 9, for text output only.
     pub(crate) text: Option<Box<TextProgram>>,
-    /// Stage 10; a call can lower it.
-    pub(crate) budget: Budget,
-    /// The reserved inputs that `output.inputs` adds to the tool.
-    pub(crate) inputs: ReservedInputs,
-    /// Whether the answer reports what is cut.
-    pub(crate) notice: bool,
+    /// Stages 10 and 11. Programs without `output` share one for each kind of tool.
+    pub(crate) output: Arc<OutputProgram>,
     /// Stage 11.
     pub(crate) compact: Option<Box<CompactProgram>>,
 }
@@ -262,8 +279,8 @@ impl Branch {
 
     /// Returns whether there is no stage at all.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { passthrough, text, budget, .. } = self;
-        !self.is_structural() && text.is_none() && budget.is_none() && !passthrough
+        let Self { passthrough, text, output, .. } = self;
+        !self.is_structural() && text.is_none() && output.is_none() && !passthrough
     }
 
     /// Returns whether a stage works on JSON, so that output that is not JSON is a failure. A new stage does not
@@ -288,9 +305,7 @@ impl Branch {
             passthrough: _,
             detects_list: _,
             text: _,
-            budget: _,
-            inputs: _,
-            notice: _,
+            output: _,
         } = self;
         retain.is_some() || !patches.is_empty() || !matches!(root, Root::Unused)
     }

@@ -2,23 +2,32 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Branch, Index, Pointer, Program, Root};
-use crate::Enforcement;
-use crate::budget::{PAGINATION, TRUNCATED};
+use super::{Branch, Index, Plan, Pointer, Program, Root, StructuredMode};
+use crate::answer::{CHUNKS, PAGINATION, TRUNCATED};
+use crate::{Enforcement, ReservedInput};
 
 impl Program {
+    /// Returns a JSON Schema that the structured content of every successful answer conforms to, if the filter alone decides
+    /// the shape. `pagination` is the schema of `_pagination`, if the gateway attaches one.
+    #[must_use]
+    pub fn output_schema(&self, pagination: Option<&Value>) -> Option<Value> {
+        self.0.output_schema(pagination)
+    }
+}
+
+impl Plan {
     /// Returns a JSON Schema that the structured content of every successful answer conforms to. There is one if the
-    /// filter alone decides the shape: under `Enforced`, with `compact` or `select` in every branch. `pagination` is
+    /// filter alone decides the shape: under `Enforced`, with `compact` or `select` in every branch, if no answer may be
+    /// anything else than JSON and `output.structured` is not `never`. `pagination` is
     /// the schema of `_pagination`, if the gateway attaches one.
     ///
     /// Only the summary's members and `result` are `required`: a budget may leave out any other.
-    #[must_use]
-    pub fn output_schema(&self, pagination: Option<&Value>) -> Option<Value> {
-        if self.0.enforcement != Enforcement::Enforced {
+    pub(crate) fn output_schema(&self, pagination: Option<&Value>) -> Option<Value> {
+        if self.enforcement != Enforcement::Enforced || self.format_input {
             return None;
         }
         let mut distinct: Vec<Value> = Vec::new();
-        for branch in &self.0.branches {
+        for branch in &self.branches {
             for schema in shapes(branch, pagination)? {
                 if !distinct.contains(&schema) {
                     distinct.push(schema);
@@ -35,7 +44,11 @@ impl Program {
 
 /// Returns the schemas of the objects that a branch may give.
 fn shapes(branch: &Branch, pagination: Option<&Value>) -> Option<Vec<Value>> {
-    let with = |schema| attached(schema, branch.notice, pagination);
+    let output = &branch.output;
+    if output.structured == StructuredMode::Never || output.inputs.contains(ReservedInput::Format) {
+        return None;
+    }
+    let with = |schema| attached(schema, output.notice, pagination);
     if branch.compact.is_some() {
         return Some(vec![with(json!({
             "type": "object",
@@ -47,7 +60,7 @@ fn shapes(branch: &Branch, pagination: Option<&Value>) -> Option<Vec<Value>> {
             "required": ["summary", "_compact", "_original_items"],
         }))]);
     }
-    if branch.select.is_empty() {
+    if branch.select.is_empty() || !output.is_json() {
         return None;
     }
     let item = item(branch);
@@ -73,12 +86,15 @@ fn attached(mut schema: Value, notice: bool, pagination: Option<&Value>) -> Valu
         "properties": {
             "shown": {"type": "integer", "minimum": 0},
             "total": {"type": "integer", "minimum": 0},
+            "fewer": {"type": "integer", "minimum": 1},
             "strings": {"const": true},
             "members": {"const": true},
         },
         "additionalProperties": false,
     });
-    let added = [(TRUNCATED, notice.then_some(&truncated)), (PAGINATION, pagination)];
+    let chunks = json!({"type": "string"});
+    let added =
+        [(TRUNCATED, notice.then_some(&truncated)), (CHUNKS, notice.then_some(&chunks)), (PAGINATION, pagination)];
     for (name, added) in added {
         if let (Some(added), Some(Value::Object(properties))) = (added, schema.get_mut("properties")) {
             properties.entry(name).or_insert_with(|| added.clone());

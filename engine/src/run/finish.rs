@@ -3,25 +3,26 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::num::NonZeroUsize;
+use std::ops::Range;
 
+use memchr::memchr_iter;
+
+use super::list::{Items, Listed};
 use super::{Failure, Run, root};
-use crate::budget::{self, Attempt, Cut, Form, Frame, Items, PAGINATION, TRUNCATED, fit_json, fit_text, search};
-use crate::json::{Node, compact_len_within, write_within};
-use crate::program::Branch;
+use crate::answer::{self, Attempt, Cut, Form, Frame, Output, Scale, Size, fit_json, fit_text, search};
+use crate::fit::{self, Strategy};
+use crate::format::{Format, choice};
+use crate::json::{self, Node, to_string_within};
+use crate::pages::{Division, Page, PageError};
+use crate::program::{Branch, OutputProgram, StructuredMode};
 use crate::stream;
 use crate::template::{CompactProgram, Meter, Room};
-use crate::work::Work;
-use crate::{Budget, BudgetReport, Bytes, Parts, Stage, Structured, TokenReport, Tokens};
-
-/// The blocks that go to the model.
-pub(super) struct Output {
-    pub(super) text: String,
-    pub(super) notice: Option<String>,
-    pub(super) structured: Structured,
-}
+use crate::text::Patterns;
+use crate::{Budget, BudgetReport, Bytes, Stage, Structured, Tokens};
 
 /// Where a budget finds the items.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum List<'p> {
     /// At this place, if there is a list. The number is its length before `maxItems`; `None` means its present
     /// length.
@@ -32,12 +33,27 @@ pub(super) enum List<'p> {
     None,
 }
 
+impl<'p> List<'p> {
+    /// Returns where the list of a filtered document is. `payload` is the place of its payload, with the number of items
+    /// before `maxItems` if it is a list.
+    pub(super) fn of(branch: &Branch, payload: Option<&'p (root::Place, Option<usize>)>) -> Self {
+        match payload {
+            Some((place, Some(total))) => Self::At(place, Some(*total)),
+            _ if branch.detects_list => Self::Detect,
+            // No stage looked for a payload: a document that is a list is trimmed as one.
+            _ => Self::At(&[], None),
+        }
+    }
+}
+
 /// Why `compact` rendered nothing.
 enum NoSummary {
     /// The payload is not a list, and `compact` works on lists.
     NoList,
     /// The renderer reached a limit.
     Failed(String),
+    /// There is no such chunk.
+    NoPage(PageError),
 }
 
 impl NoSummary {
@@ -45,19 +61,8 @@ impl NoSummary {
         match self {
             Self::NoList => "the payload is not a list",
             Self::Failed(reason) => reason,
+            Self::NoPage(_) => "there is no such chunk",
         }
-    }
-}
-
-impl Output {
-    /// Returns the bytes of the text blocks or of the structured content, whichever are more.
-    fn bytes(&self) -> Bytes {
-        let Self { text, notice, structured } = self;
-        let blocks = text.len() + notice.as_ref().map_or(0, String::len);
-        let object = structured.parts(text).map_or(0, |Parts { open, json, rest }| {
-            open.len() + json.len() + rest.iter().map(|part| part.len()).sum::<usize>()
-        });
-        Bytes(blocks.max(object))
     }
 }
 
@@ -68,195 +73,158 @@ struct Fitted {
     budget: Option<BudgetReport>,
 }
 
-/// How many bytes of a text, for each token that the answer may have, are counted to learn the size of its tokens.
-const SAMPLE: usize = 4;
+/// Returns the report of an answer that was trimmed to `result` bytes, and fits.
+fn trimmed(scale: Scale<'_>, result: Bytes, original: Bytes) -> BudgetReport {
+    BudgetReport { limit: scale.budget, result, ..BudgetReport::new(result, original) }
+}
 
-/// Adds its frame to an output that is JSON.
-fn framed(frame: Frame<'_>, text: String, cut: Cut, work: &Work<'_>) -> Output {
-    let members = frame.members(cut);
-    let structured = if members.is_empty() || Form::of(&text) == Form::Wrapped {
-        Structured::Text { members }
-    } else {
-        // No name may occur twice, in any spelling: readers would take different values.
-        match stream::without_members(&text, &[PAGINATION, TRUNCATED], work) {
-            None => Structured::Text { members },
-            Some(text) => {
-                let json = Structured::Text { members }.to_json(&text);
-                json.map_or(Structured::None, Structured::Json)
-            }
+/// How an answer is made.
+#[derive(Clone, Copy)]
+pub(super) struct Settings<'p> {
+    pub(super) program: &'p OutputProgram,
+    pub(super) frame: Frame<'p>,
+    pub(super) scale: Scale<'p>,
+    /// Whether `null` in a row stands for an absent member.
+    pub(super) fill: bool,
+}
+
+impl<'p> Settings<'p> {
+    /// Returns the formats to choose from.
+    pub(super) fn formats(&self, call: &'p crate::Call<'p>) -> &'p [Format] {
+        call.formats.unwrap_or(&self.program.formats)
+    }
+
+    /// Adds its frame to a document in a format.
+    pub(super) fn output(&self, format: Format, text: String, cut: Cut<'_>) -> Output {
+        match format {
+            Format::Json | Format::Table => Output::json(self.frame, text, cut, self.scale.work),
+            Format::Toon => Output::text(self.frame, text, cut),
         }
-    };
-    Output { text, notice: frame.notice(cut), structured }
+    }
 }
 
 impl<'p> Run<'p> {
-    /// Returns the limits on the answer: for each unit, the smaller of the filter's and the call's.
-    fn limit(&self, branch: Option<&Branch>) -> Budget {
+    /// Returns how the answer is made. `branch` is `None` for an output that passes unchanged.
+    fn settings(&self, branch: Option<&'p Branch>) -> Settings<'p> {
+        let program = branch.map_or(&*self.plan.unfiltered, |branch| &*branch.output);
         let Budget { bytes, tokens } = self.call.budget;
         let asked = Budget { bytes: bytes.filter(|bytes| bytes.0 > 0), tokens: tokens.filter(|tokens| tokens.0 > 0) };
-        branch.map_or(asked, |branch| branch.budget.tightest(asked))
-    }
-
-    /// Returns what is added to an output. `branch` is `None` for an output that passes unchanged.
-    fn frame(&self, branch: Option<&Branch>) -> Frame<'p> {
-        Frame { pagination: self.call.pagination, notice: branch.is_none_or(|branch| branch.notice) }
-    }
-
-    /// Counts the tokens of `text`, at least as far as `most`.
-    fn count(&self, text: &str, most: Tokens) -> Tokens {
-        let mut keep_going = |bytes: usize| self.work.spend_unbounded(bytes / 16);
-        // An interrupted run has no result, whatever its size.
-        self.call.counter.count(text, most, &mut keep_going).unwrap_or_default()
-    }
-
-    /// Counts the tokens of an answer, at least as far as `most`: of its text blocks or its structured content,
-    /// whichever has more.
-    fn tokens(&self, output: &Output, most: Tokens) -> Tokens {
-        let Output { text, notice, structured } = output;
-        let first = self.count(text, most);
-        let second = notice.as_ref().map_or(Tokens(0), |notice| self.count(notice, most));
-        let blocks = Tokens(first.0.saturating_add(second.0));
-        if blocks > most {
-            return blocks;
+        Settings {
+            program,
+            frame: Frame {
+                pagination: self.call.pagination,
+                notice: program.notice,
+                structured: match program.structured {
+                    StructuredMode::Always => true,
+                    StructuredMode::Schema => self.plan.has_schema,
+                    StructuredMode::Never => false,
+                },
+            },
+            scale: Scale { budget: program.budget.tightest(asked), counter: self.call.counter, work: self.work },
+            fill: branch.is_some_and(|branch| branch.drop_nulls),
         }
-        let structured = match structured {
-            Structured::None => Tokens(0),
-            Structured::Text { members } if members.is_empty() && Form::of(text) == Form::Object => first,
-            Structured::Text { .. } => structured.to_json(text).map_or(Tokens(0), |object| self.count(&object, most)),
-            Structured::Json(object) => self.count(object, most),
-        };
-        blocks.max(structured)
     }
 
-    /// Takes over an answer that fits, or that is the smallest there is. `tokens` is its count where one was asked for.
-    fn finished(&mut self, output: Output, tokens: Option<Tokens>) -> Output {
+    /// Takes over an answer that fits, or that is the smallest there is.
+    fn finished(&mut self, scale: Scale<'_>, output: Output, size: Size) -> Output {
         self.report.output_bytes = output.text.len() + output.notice.as_ref().map_or(0, String::len);
-        let counter = self.call.counter;
-        let report = |counted| TokenReport { counted, tokenizer: counter.tokenizer.name(), exact: counter.is_exact() };
-        self.report.tokens = tokens.map(report);
+        self.report.tokens = scale.report(&output, size);
         output
     }
 
-    /// Finds the best answer within `limit`. `attempt` makes the answer for a limit in bytes, if there is one.
-    fn fitted<E>(&mut self, limit: Budget, attempt: impl Fn(Option<Bytes>) -> Result<Fitted, E>) -> Result<Output, E> {
-        let mut fitted = attempt(limit.bytes)?;
-        let mut tokens = None;
-        if let Some(most) = limit.tokens {
-            let found = self.within(most, fitted, attempt)?;
-            // Counting ends above the limit, but the report has the whole count.
-            let whole = || self.tokens(&found.answer.output, Tokens(usize::MAX));
-            tokens = Some(if found.tokens > most { whole() } else { found.tokens });
-            fitted = found.answer;
-        }
-        let Fitted { output, budget } = fitted;
-        self.report.budget = budget.map(|budget| {
-            let too_many_bytes = limit.bytes.is_some_and(|most| budget.result > most);
-            BudgetReport { limit, exceeded: too_many_bytes || tokens > limit.tokens, ..budget }
-        });
-        Ok(self.finished(output, tokens))
+    /// Measures an answer. Returns the answer as an error if it does not fit.
+    fn measured(&mut self, scale: Scale<'_>, output: Output) -> Result<Output, Output> {
+        let size = scale.measure(&output);
+        if scale.fits(size) { Ok(self.finished(scale, output, size)) } else { Err(output) }
     }
 
-    /// Finds the best answer of at most `most` tokens. `whole` is the answer without that limit.
-    fn within<E>(
-        &self,
-        most: Tokens,
-        whole: Fitted,
+    /// Finds the best answer within the budget. `attempt` makes the answer for a limit in bytes, if there is one.
+    fn fitted<E>(
+        &mut self,
+        scale: Scale<'_>,
         attempt: impl Fn(Option<Bytes>) -> Result<Fitted, E>,
-    ) -> Result<Attempt<Fitted>, E> {
-        let counted = |answer: Fitted| {
-            let tokens = self.tokens(&answer.output, most);
-            Attempt { bytes: answer.output.bytes(), tokens, answer }
+    ) -> Result<Output, E> {
+        let measured = |answer: Fitted| {
+            let size = scale.measure(&answer.output);
+            Attempt { bytes: size.bytes, measured: scale.share(size), answer: (answer, size) }
         };
-        let whole = counted(whole);
-        if whole.tokens <= most {
-            return Ok(whole);
-        }
-        let text = &whole.answer.output.text;
-        let sample = &text[..text.floor_char_boundary(most.0.saturating_mul(SAMPLE).max(64))];
-        let tokens = self.count(sample, Tokens(usize::MAX)).0.max(1);
-        let guess = Bytes(sample.len().saturating_mul(most.0) / tokens);
-        search(most, whole.bytes, guess, |limit| attempt(Some(limit)).map(counted))
+        let whole = measured(attempt(scale.budget.bytes)?);
+        let found = if whole.measured <= Scale::WHOLE {
+            whole
+        } else {
+            let guess = u128::from(Scale::WHOLE) * whole.bytes.0 as u128 / u128::from(whole.measured);
+            let guess = Bytes(usize::try_from(guess).unwrap_or(usize::MAX));
+            search(Scale::WHOLE, whole.bytes, guess, |limit| attempt(Some(limit)).map(measured))?
+        };
+        let (Fitted { output, budget }, size) = found.answer;
+        let exceeded = found.measured > Scale::WHOLE;
+        self.report.budget =
+            budget.map(|budget| BudgetReport { limit: scale.budget, result: size.bytes, exceeded, ..budget });
+        Ok(self.finished(scale, output, size))
     }
 
     /// Returns the output byte for byte. `is_json` says whether it was parsed as JSON.
     pub(super) fn verbatim(&mut self, text: String, is_json: bool) -> Output {
-        let frame = self.frame(None);
+        let Settings { frame, scale, .. } = self.settings(None);
         self.report.result_bytes = text.len();
-        let cut = Cut::default();
         let output = if is_json {
-            framed(frame, text, cut, self.work)
+            Output::json(frame, text, Cut::default(), self.work)
         } else {
-            Output { text, notice: frame.notice(cut), structured: Structured::None }
+            Output::text(frame, text, Cut::default())
         };
-        self.finished(output, None)
+        let size = Size { bytes: Bytes(0), tokens: None };
+        self.finished(scale, output, size)
     }
 
-    /// Returns the answer with the whole document, if it fits. `size` is that of the compact document.
-    fn whole(&mut self, document: &Node<'_>, size: usize, (frame, limit): (Frame<'p>, Budget)) -> Option<Output> {
-        let form = if document.as_object().is_some() { Form::Object } else { Form::Wrapped };
-        let cut = Cut::default();
-        if limit.bytes.is_some_and(|limit| !frame.cost(size, form, cut).fits(limit)) {
-            return None;
-        }
-        let mut text = String::with_capacity(size);
-        write_within(document, &mut text, self.work);
-        self.counted(framed(frame, text, cut, self.work), limit).ok()
+    /// Adds its frame to a document that has been written. Returns the document as an error if there is more to do than
+    /// that.
+    pub(super) fn written(&mut self, branch: &'p Branch, text: String) -> Result<Output, String> {
+        if branch.compact.is_some() { Err(text) } else { self.plain(Some(branch), text) }
     }
 
-    /// Counts the tokens of an answer, if there is a limit in tokens. Returns the answer as an error if it does not fit.
-    fn counted(&mut self, output: Output, limit: Budget) -> Result<Output, Output> {
-        let counted = limit.tokens.map(|most| (self.tokens(&output, most), most));
-        if counted.is_some_and(|(counted, most)| counted > most) {
-            return Err(output);
-        }
-        Ok(self.finished(output, counted.map(|(counted, _)| counted)))
-    }
-
-    /// Adds its frame to a document that has been written. Returns the document as an error if it must be rendered or
-    /// trimmed, which needs a tree.
-    pub(super) fn written(&mut self, branch: &Branch, text: String) -> Result<Output, String> {
-        let frame = self.frame(Some(branch));
-        // If `maxItems` left something out, it shows as many items as it may.
-        let items = self.report.items_truncated_from.zip(branch.max_items);
-        let cut = Cut { items: items.and_then(|(total, shown)| Items::cut(shown, total)), ..Cut::default() };
-        let limit = self.limit(Some(branch));
-        let fits = |limit| frame.cost(text.len(), Form::of(&text), cut).fits(limit);
-        if branch.compact.is_some() || !limit.bytes.is_none_or(fits) {
+    /// Returns the answer with the whole document, if it is JSON and fits.
+    fn plain(&mut self, branch: Option<&'p Branch>, text: String) -> Result<Output, String> {
+        let settings = self.settings(branch);
+        let Settings { frame, scale, .. } = settings;
+        if *settings.formats(self.call) != [Format::Json] || self.call.page != Page::All {
             return Err(text);
         }
-        self.counted(framed(frame, text, cut, self.work), limit).map_err(|output| output.text)
+        // If `maxItems` left something out, it shows as many items as it may.
+        let items = self.report.items_truncated_from.zip(branch.and_then(|branch| branch.max_items));
+        let cut = Cut { items: items.and_then(|(total, shown)| answer::Items::cut(shown, total)), ..Cut::default() };
+        let fits = |limit| frame.cost(text.len(), Form::of(&text), cut).fits(limit);
+        if !scale.budget.bytes.is_none_or(fits) {
+            return Err(text);
+        }
+        self.measured(scale, Output::json(frame, text, cut, self.work)).map_err(|output| output.text)
     }
 
     /// Encodes a document. `payload` is the place of its payload, with the number of items before `maxItems` if it is
     /// a list.
     pub(super) fn encode(
         &mut self,
-        branch: &Branch,
+        branch: &'p Branch,
         mut document: Node<'_>,
         payload: Option<&(root::Place, Option<usize>)>,
     ) -> Result<Output, Failure> {
         if let Some(compact) = &branch.compact {
             match self.summary(compact, branch, &mut document, payload) {
                 Ok(output) => return Ok(output),
+                Err(NoSummary::NoPage(error)) => return Err(Self::no_page(error)),
                 // Without the templates, fields that they do not print would show.
                 Err(reason) if self.enforced() => return Err(Failure::new(Stage::Compact, reason.as_str())),
                 Err(NoSummary::NoList) => self.warn(Stage::Compact, NoSummary::NoList.as_str()),
                 Err(NoSummary::Failed(reason)) => self.report.compact_error = Some(reason),
             }
         }
-        let list = match payload {
-            Some((place, Some(total))) => List::At(place.as_slice(), Some(*total)),
-            _ if branch.detects_list => List::Detect,
-            // No stage looked for a payload: a document that is a list is trimmed as one.
-            _ => List::At(&[], None),
-        };
-        Ok(self.json(&mut document, list, Some(branch)))
+        let text = to_string_within(&document, self.work);
+        self.json(text, List::of(branch, payload), Some(branch))
     }
 
     fn summary(
         &mut self,
         compact: &CompactProgram,
-        branch: &Branch,
+        branch: &'p Branch,
         document: &mut Node<'_>,
         payload: Option<&(root::Place, Option<usize>)>,
     ) -> Result<Output, NoSummary> {
@@ -267,19 +235,28 @@ impl<'p> Run<'p> {
         };
         let Some((place, total)) = place else { return Err(NoSummary::NoList) };
         let Some(Node::Array(items)) = root::at(document, &place) else { return Err(NoSummary::NoList) };
-        let (frame, limit) = (self.frame(Some(branch)), self.limit(Some(branch)));
+        if let Page::Chunk(chunk) = self.call.page
+            && chunk.get() > 1
+        {
+            return Err(NoSummary::NoPage(PageError::Beyond { chunk, chunks: 1 }));
+        }
+        let Settings { frame, scale, .. } = self.settings(Some(branch));
         let total = total.unwrap_or(items.len());
+        let items = &items[self.call.page.window(items.len())];
         let original = self.report.original_bytes;
         let render = |limit: Option<Bytes>| {
             let room = limit.map(|limit| Room { limit, frame });
             compact.render(items, total, room, Meter::of(original, self.work))
         };
         let silent = Cell::new(false);
-        let output = self.fitted(limit, |limit| {
+        let output = self.fitted(scale, |limit| {
             let summary = render(limit).map_err(|error| NoSummary::Failed(error.to_string()))?;
             silent.set(summary.silent);
             let cut = summary.cut();
-            let structured = Structured::Json(summary.structured(&frame.members(cut)));
+            let structured = match frame.structured {
+                true => Structured::Json(summary.structured(&frame.members(cut))),
+                false => Structured::None,
+            };
             let output = Output { text: summary.text, notice: frame.notice(cut), structured };
             Ok(Fitted { output, budget: summary.budget })
         })?;
@@ -290,48 +267,268 @@ impl<'p> Run<'p> {
         Ok(output)
     }
 
-    /// Encodes a document as JSON, within the budget.
-    pub(super) fn json(&mut self, document: &mut Node<'_>, list: List<'_>, branch: Option<&Branch>) -> Output {
-        let (frame, limit) = (self.frame(branch), self.limit(branch));
-        let size = compact_len_within(document, self.work);
-        let found;
-        let list = match list {
-            List::At(place, total) => Some((place, total)),
-            List::Detect => {
-                if let Some(output) = self.whole(document, size, (frame, limit)) {
-                    return output;
-                }
-                found = root::list(document, self.work);
-                found.as_deref().map(|place| (place, None))
-            }
-            List::None => None,
+    /// Writes a document, which is compact JSON, within the budget.
+    ///
+    /// # Errors There is no chunk of the number that the call asks for.
+    pub(super) fn json(&mut self, text: String, list: List<'_>, branch: Option<&'p Branch>) -> Result<Output, Failure> {
+        let text = match self.plain(branch, text) {
+            Ok(output) => return Ok(output),
+            Err(text) => text,
         };
-        let list = list.and_then(|(place, total)| {
-            let length = root::at(document, place).and_then(|list| list.as_array().map(<[_]>::len))?;
-            Some(budget::List { place, total: total.unwrap_or(length) })
+        let (text, place, before) = match list {
+            List::At(place, total) => (text, Some(Cow::Borrowed(place)), total),
+            List::Detect => self.detected(text),
+            List::None => (text, None, None),
+        };
+        let settings = self.settings(branch);
+        let payload = place.as_deref().and_then(|place| stream::range(&text, place, self.work));
+        match place.and_then(|place| Items::of(&text, place, before, self.work)) {
+            Some(items) => self.list(&settings, &items),
+            None => self.value(&settings, &text, payload.unwrap_or(0..text.len())),
+        }
+    }
+
+    /// Returns the document with the place of its list, where nothing names it. Of equal keys at the top only the last
+    /// stays.
+    fn detected(&self, text: String) -> (String, Option<Cow<'static, [usize]>>, Option<usize>) {
+        let Ok(read) = json::read(text.as_bytes(), json::DEPTH_CEILING, usize::MAX, self.work) else {
+            return (text, None, None);
+        };
+        let mut document = read.node;
+        let place = root::list(&mut document, self.work);
+        (to_string_within(&document, self.work), place.map(Cow::Owned), None)
+    }
+
+    /// Writes a document in the best of the formats.
+    fn written_as(&mut self, settings: &Settings<'p>, text: &str, payload: Range<usize>) -> (Format, String) {
+        let request =
+            choice::Request { formats: settings.formats(self.call), toon: settings.program.toon, fill: settings.fill };
+        // An interrupted run has no result.
+        let Some(written) = choice::write(text, payload, &request, settings.scale.counter, self.work) else {
+            return (Format::Json, String::new());
+        };
+        if let Some(why) = written.not_toon {
+            self.warn(Stage::Format, why.to_string());
+        }
+        (written.format, written.text.into_owned())
+    }
+
+    /// Answers with a value that is no list: as it is, in the first level that fits, or cut.
+    fn value(&mut self, settings: &Settings<'p>, text: &str, payload: Range<usize>) -> Result<Output, Failure> {
+        if let Page::Chunk(chunk) = self.call.page
+            && chunk.get() > 1
+        {
+            return Err(Self::no_page(PageError::Beyond { chunk, chunks: 1 }));
+        }
+        let (format, written) = self.written_as(settings, text, payload.clone());
+        self.report.format = Some(format);
+        let output = settings.output(format, written, Cut::default());
+        let output = match self.measured(settings.scale, output) {
+            Ok(output) => return Ok(output),
+            Err(output) => output,
+        };
+        let original = output.bytes();
+        drop(output);
+        let (head, tail) = (&text[..payload.start], &text[payload.end..]);
+        let details = settings.program.fit.details(&text[payload.clone()], true, self.work);
+        let mut poorest = Cow::Borrowed(text);
+        let mut cut = Cut::default();
+        for form in 1..details.len() {
+            let mut shown = head.to_owned();
+            details.write(form, &mut shown, self.work);
+            let payload = payload.start..shown.len();
+            shown.push_str(tail);
+            cut.fewer = 1;
+            let (format, written) = self.written_as(settings, &shown, payload);
+            if let Ok(output) = self.measured(settings.scale, settings.output(format, written, cut)) {
+                self.report.format = Some(format);
+                self.report.levels = self.levels(settings, details.level(form), 1);
+                self.report.budget = Some(trimmed(settings.scale, output.bytes(), original));
+                return Ok(output);
+            }
+            poorest = Cow::Owned(shown);
+        }
+        self.report.levels = self.levels(settings, (details.len() - 1).checked_sub(1), 1);
+        Ok(self.shrunk(settings, &poorest, None, (format, cut), original))
+    }
+
+    /// Returns the report of levels, where `items` items have `level`.
+    fn levels(&self, settings: &Settings<'p>, level: Option<usize>, items: usize) -> Vec<(Box<str>, usize)> {
+        let level = level.and_then(|level| settings.program.fit.levels.iter().nth(level));
+        level.map(|level| vec![(level.name().into(), items)]).unwrap_or_default()
+    }
+
+    /// Answers with a list, or with the page of it that the call asks for.
+    fn list(&mut self, settings: &Settings<'p>, items: &Items<'_>) -> Result<Output, Failure> {
+        let window = self.call.page.window(items.len());
+        let whole = window == (0..items.len());
+        let (text, range) = if whole {
+            (Cow::Borrowed(items.text()), items.range())
+        } else {
+            let (text, range) = items.only(window.clone());
+            (Cow::Owned(text), range)
+        };
+        let (format, written) = self.written_as(settings, &text, range);
+        let cut = items.window_cut(&window, self.call.inputs);
+        let output = settings.output(format, written, cut.with(None));
+        let size = settings.scale.measure(&output);
+        let asked = match self.call.page {
+            Page::Chunk(chunk) if chunk.get() > 1 => Some(chunk),
+            Page::Chunk(_) | Page::All | Page::Window { .. } => None,
+        };
+        if settings.scale.fits(size) {
+            if let Some(chunk) = asked {
+                return Err(Self::no_page(PageError::Beyond { chunk, chunks: 1 }));
+            }
+            self.report.format = Some(format);
+            return Ok(self.finished(settings.scale, output, size));
+        }
+        let original = output.bytes();
+        drop(output);
+        if window.is_empty() {
+            return Ok(self.shrunk(settings, &text, None, (format, cut.with(None)), original));
+        }
+        // An interrupted run has no result.
+        let Some(listed) = self.fit_list(settings, items, &window) else {
+            return Ok(Output::text(settings.frame, String::new(), Cut::default()));
+        };
+        match asked {
+            None => Ok(self.shown(settings, items, listed, original)),
+            Some(number) => self.chunk(settings, items, &listed.division, number),
+        }
+    }
+
+    /// Returns the answer with a part of a list.
+    fn shown(&mut self, settings: &Settings<'p>, items: &Items<'_>, listed: Listed, original: Bytes) -> Output {
+        let Listed { format, output, size, json, division, index, list, levels, cut, .. } = listed;
+        let shown = division.shown().len();
+        self.report.chunks = (division.chunks() > 1 && list.is_some()).then_some(division.chunks());
+        self.report.list = list.map(|list| list.to_string());
+        let named = settings.program.fit.levels.iter().map(|level| level.name().into()).zip(levels.into_iter().skip(1));
+        self.report.levels = named.filter(|(_, items)| *items > 0).collect();
+        self.report.format = Some(format);
+        if !settings.scale.fits(size) {
+            let place = answer::List { place: &items.place, total: items.before() };
+            let output = self.shrunk(settings, &json, Some(place), (format, cut.with(index.as_deref())), original);
+            if let Some(report) = &mut self.report.budget {
+                report.items_dropped += division.divided() - shown;
+            }
+            return output;
+        }
+        let items_dropped = division.divided() - shown;
+        let report = trimmed(settings.scale, size.bytes, original);
+        self.report.budget = Some(BudgetReport { items_dropped, ..report });
+        self.finished(settings.scale, output, size)
+    }
+
+    /// Returns the answer with one chunk of a list.
+    fn chunk(
+        &mut self,
+        settings: &Settings<'p>,
+        items: &Items<'_>,
+        division: &Division,
+        number: NonZeroUsize,
+    ) -> Result<Output, Failure> {
+        let chunk = division.chunk(number).map_err(Self::no_page)?;
+        let (text, range) = items.only(chunk.items());
+        let line = self.chunk_line(settings, items, division, number);
+        let cut = Cut { items: items.cut(chunk.len()), index: line.as_deref(), ..Cut::default() };
+        let (format, written) = self.written_as(settings, &text, range);
+        self.report.format = Some(format);
+        self.report.chunks = Some(division.chunks());
+        self.report.list = Some(self.list_id(settings, items).to_string());
+        let output = settings.output(format, written, cut);
+        let original = output.bytes();
+        if let Ok(output) = self.measured(settings.scale, output) {
+            return Ok(output);
+        }
+        // Weights are estimates. What this chunk cannot show is then named by an index of its own.
+        let (first, last) = (chunk.items().next(), chunk.items().next_back());
+        if let (Some(first), Some(last)) = (first, last)
+            && last - first + 1 == chunk.len()
+            && chunk.len() > 1
+            && let Some(listed) = self.fit_list(settings, items, &(first..last + 1))
+        {
+            return Ok(self.shown(settings, items, listed, original));
+        }
+        let list = answer::List { place: &items.place, total: items.before() };
+        Ok(self.shrunk(settings, &text, Some(list), (format, cut), original))
+    }
+
+    /// Cuts strings of a document until its answer fits, and then members and elements. `list` is the list that items
+    /// were left out of; `said` is the cut that is reported in any case.
+    fn shrunk(
+        &mut self,
+        settings: &Settings<'p>,
+        text: &str,
+        list: Option<answer::List<'_>>,
+        (format, said): (Format, Cut<'_>),
+        original: Bytes,
+    ) -> Output {
+        let Ok(read) = json::read(text.as_bytes(), json::DEPTH_CEILING, usize::MAX, self.work) else {
+            return Output::text(settings.frame, String::new(), said);
+        };
+        let document = read.node;
+        let formats = [format];
+        let request = choice::Request { formats: &formats, toon: settings.program.toon, fill: settings.fill };
+        // TOON has no structured content, and as JSON it may be larger or smaller.
+        let frame = Frame { structured: settings.frame.structured && format != Format::Toon, ..settings.frame };
+        let Ok(output) = self.fitted(settings.scale, |limit| {
+            let mut shown = Cow::Borrowed(&document);
+            let (cut, budget) = fit_json(&mut shown, list, (text.len(), limit), (&frame, said), self.work);
+            let json = to_string_within(&shown, self.work);
+            let written = choice::write(&json, 0..json.len(), &request, settings.scale.counter, self.work);
+            let (format, text) = match written {
+                Some(written) => (written.format, written.text.into_owned()),
+                None => (Format::Json, String::new()),
+            };
+            Ok::<_, Infallible>(Fitted { output: settings.output(format, text, cut), budget })
         });
-        let document = &*document;
-        let Ok(output) = self.fitted(limit, |limit| {
-            // Only an answer that is trimmed needs a copy.
-            let mut document = Cow::Borrowed(document);
-            let (cut, budget) = fit_json(&mut document, list, (size, limit), &frame, self.work);
-            // A trimmed document is written into a buffer of its trimmed size.
-            let mut text = String::with_capacity(budget.as_ref().map_or(size, |report| report.result.0));
-            write_within(&document, &mut text, self.work);
-            Ok::<_, Infallible>(Fitted { output: framed(frame, text, cut, self.work), budget })
-        });
+        // What was left out before counts as trimmed, also where nothing more had to go.
+        let report = self.report.budget.take().unwrap_or_else(|| trimmed(settings.scale, output.bytes(), original));
+        self.report.budget = Some(BudgetReport { original, ..report });
         output
     }
 
-    /// Encodes text, within the budget.
-    pub(super) fn lines(&mut self, text: String, branch: Option<&Branch>) -> Output {
-        let (frame, limit) = (self.frame(branch), self.limit(branch));
-        let whole = frame.cost(text.len(), Form::Text, Cut::default());
-        let Ok(output) = self.fitted(limit, |limit| {
-            let mut cut = Cut::default();
+    /// Returns the error of a call for a page that there is not.
+    fn no_page(error: PageError) -> Failure {
+        Failure { page: Some(error), ..Failure::new(Stage::Budget, error.to_string()) }
+    }
+
+    /// Encodes text, within the budget. The items of a page are its lines.
+    ///
+    /// # Errors There is no chunk of the number that the call asks for.
+    pub(super) fn lines(&mut self, text: String, branch: Option<&'p Branch>) -> Result<Output, Failure> {
+        let settings = self.settings(branch);
+        let Settings { frame, scale, program, .. } = settings;
+        let (text, cut) = match self.call.page {
+            Page::All => (text, Cut::default()),
+            Page::Chunk(chunk) if chunk.get() > 1 => return Err(Self::no_page(PageError::Beyond { chunk, chunks: 1 })),
+            Page::Chunk(_) => (text, Cut::default()),
+            Page::Window { .. } => self.window_of_lines(&text),
+        };
+        let output = match self.measured(scale, Output::text(frame, text, cut)) {
+            Ok(output) => return Ok(output),
+            Err(output) => output,
+        };
+        let (text, original) = (output.text, frame.cost(0, Form::Text, cut).counted());
+        // Which lines of a window a budget keeps, the text says itself.
+        let cut = Cut::default();
+        let original = Bytes(original.0 + text.len());
+        if let Strategy::HeadTail { boost } = &program.fit.strategy
+            && let Some(shown) = self.both_ends(&settings, &text, boost.as_deref(), cut)
+        {
+            let output = Output::text(frame, shown.text, cut);
+            let size = scale.measure(&output);
+            let items_dropped = shown.total - shown.lines.iter().map(ExactSizeIterator::len).sum::<usize>();
+            self.report.budget = Some(BudgetReport { items_dropped, ..trimmed(scale, size.bytes, original) });
+            return Ok(self.finished(scale, output, size));
+        }
+        let whole = frame.cost(text.len(), Form::Text, cut);
+        let Ok(output) = self.fitted(scale, |limit| {
+            let mut cut = cut;
             let Some(limit) = limit.filter(|limit| !whole.fits(*limit)) else {
-                let output = Output { text: text.clone(), notice: frame.notice(cut), structured: Structured::None };
-                return Ok::<_, Infallible>(Fitted { output, budget: None });
+                return Ok::<_, Infallible>(Fitted { output: Output::text(frame, text.clone(), cut), budget: None });
             };
             let room = |cut| limit.0.saturating_sub(frame.cost(0, Form::Text, cut).counted().0);
             let mut fitted = fit_text(&text, room(cut));
@@ -346,9 +543,54 @@ impl<'p> Run<'p> {
                 strings_truncated: usize::from(cut.strings),
                 ..BudgetReport::new(limit, whole.counted())
             };
-            let output = Output { text, notice: frame.notice(cut), structured: Structured::None };
-            Ok(Fitted { output, budget: Some(budget) })
+            Ok(Fitted { output: Output::text(frame, text, cut), budget: Some(budget) })
         });
-        output
+        Ok(output)
+    }
+
+    /// Returns the lines that the call asks for, and what is left out.
+    fn window_of_lines(&self, text: &str) -> (String, Cut<'static>) {
+        let body = text.strip_suffix('\n').unwrap_or(text);
+        let starts: Vec<usize> =
+            std::iter::once(0).chain(memchr_iter(b'\n', body.as_bytes()).map(|at| at + 1)).collect();
+        let window = self.call.page.window(starts.len());
+        let start = starts.get(window.start).copied().unwrap_or(body.len());
+        let end = starts.get(window.end).map_or(body.len(), |next| next - 1);
+        let more = self.call.inputs.window && window.end < starts.len();
+        let cut = Cut {
+            items: answer::Items::cut(window.len(), starts.len()),
+            next: more.then_some(window.end),
+            ..Cut::default()
+        };
+        (body[start.min(end)..end].to_owned(), cut)
+    }
+
+    /// Returns the lines of both ends that fit, and those that match `boost`.
+    fn both_ends(
+        &self,
+        settings: &Settings<'p>,
+        text: &str,
+        boost: Option<&Patterns>,
+        cut: Cut<'_>,
+    ) -> Option<fit::Shown> {
+        let Settings { frame, scale, .. } = *settings;
+        let tokens = |bytes: usize| scale.budget.tokens.map(|_| Tokens(bytes.div_ceil(LINE_BYTES_PER_TOKEN)));
+        let weight = |bytes: usize| scale.share(Size { bytes: Bytes(bytes), tokens: tokens(bytes) });
+        let most_bytes = [
+            scale.budget.bytes.map_or(usize::MAX, |bytes| bytes.0),
+            scale.budget.tokens.map_or(usize::MAX, |tokens| tokens.0.saturating_mul(MOST_BYTES_PER_TOKEN)),
+        ];
+        let most_bytes = most_bytes.into_iter().min().unwrap_or(usize::MAX);
+        let budget = fit::LineBudget { limit: Scale::WHOLE, weight: &weight, most_bytes };
+        let mut measure = |shown: &str| {
+            let share = scale.share(scale.measure(&Output::text(frame, shown.to_owned(), cut)));
+            (!self.work.is_interrupted()).then_some(share)
+        };
+        fit::head_tail(text, boost, budget, &mut measure, self.work)
     }
 }
+
+/// Bytes of a line for each token, about: the first guess of what a line weighs.
+const LINE_BYTES_PER_TOKEN: usize = 3;
+/// More bytes than nearly all tokens have: what a budget in tokens can hold at most.
+const MOST_BYTES_PER_TOKEN: usize = 32;

@@ -5,6 +5,7 @@ mod cascade;
 mod editable;
 mod finish;
 mod items;
+mod list;
 mod lookup;
 mod nodes;
 mod patch;
@@ -18,12 +19,13 @@ mod text_form;
 
 use std::borrow::Cow;
 
-use crate::json::{self, Document, Node, ParseErrorKind, compact_len, values_allowed};
+use crate::answer::Output;
+use crate::json::{self, Document, Node, ParseErrorKind, to_string_within, values_allowed};
 use crate::program::{Branch, Guard, Plan, Program};
 use crate::stream;
 use crate::work::{Interrupted, Work, stage_steps};
-use crate::{Call, Enforcement, Filtered, Input, Refused, Report, Stage, Warning};
-use finish::{List, Output};
+use crate::{Call, Enforcement, Filtered, Input, PageError, Refused, Report, Stage, Warning};
+use finish::List;
 use lookup::Lookups;
 use text_form::RawForm;
 
@@ -125,11 +127,13 @@ impl Program {
 struct Failure {
     stage: Stage,
     reason: String,
+    /// Set if the call asks for a page that there is not.
+    page: Option<PageError>,
 }
 
 impl Failure {
     fn new(stage: Stage, reason: impl Into<String>) -> Self {
-        Self { stage, reason: reason.into() }
+        Self { stage, reason: reason.into(), page: None }
     }
 }
 
@@ -222,10 +226,10 @@ impl<'p> Run<'p> {
     fn finish(mut self, output: Result<Output, Failure>) -> Result<Filtered, Refused> {
         match output {
             Ok(Output { text, notice, structured }) => Ok(Filtered { text, notice, structured, report: self.report }),
-            Err(Failure { stage, reason }) => {
+            Err(Failure { stage, reason, page }) => {
                 self.report.applied = false;
                 self.report.error = Some(Warning { stage, message: reason });
-                Err(Refused { stage, report: Box::new(self.report) })
+                Err(Refused { stage, report: Box::new(self.report), page })
             }
         }
     }
@@ -250,7 +254,7 @@ impl<'p> Run<'p> {
     fn filter(&mut self, source: Source<'p>) -> Result<Output, Failure> {
         if self.call.raw && !self.enforced() {
             self.report.skipped = Some("raw_mode");
-            return Ok(self.passed(source));
+            return self.passed(source);
         }
         if self.call.raw {
             // The gateway refuses such calls; one that arrives here gets the filtered output like any other.
@@ -264,18 +268,18 @@ impl<'p> Run<'p> {
                 return Err(Failure::new(Stage::Branch, reason));
             }
             self.failed(Stage::Branch, reason.to_owned());
-            return Ok(self.unfiltered(source));
+            return self.unfiltered(source);
         }
         let Some(branch) = branch else {
             if self.enforced() {
                 return Err(Failure::new(Stage::Branch, "no branch matches the output"));
             }
             self.report.skipped = Some("no_branch");
-            return Ok(self.unfiltered(source));
+            return self.unfiltered(source);
         };
         if branch.passthrough {
             self.report.skipped = Some("passthrough");
-            return Ok(self.passed(source));
+            return self.passed(source);
         }
         if branch.is_empty() {
             self.report.skipped = Some("no_stage");
@@ -309,9 +313,9 @@ impl<'p> Run<'p> {
         })
     }
 
-    /// Returns the output byte for byte, unless the call has a budget.
-    fn passed(&mut self, source: Source<'_>) -> Output {
-        if self.call.budget.is_none() { self.untouched(&source) } else { self.unfiltered(source) }
+    /// Returns the output byte for byte, unless the call has a budget, a format or a page.
+    fn passed(&mut self, source: Source<'_>) -> Result<Output, Failure> {
+        if self.call.shapes() { self.unfiltered(source) } else { Ok(self.untouched(&source)) }
     }
 
     /// Returns the output byte for byte.
@@ -322,12 +326,13 @@ impl<'p> Run<'p> {
     }
 
     /// Returns the output unfiltered, within the budget of the call.
-    fn unfiltered(&mut self, source: Source<'_>) -> Output {
+    fn unfiltered(&mut self, source: Source<'_>) -> Result<Output, Failure> {
         match source.json {
-            Ok(mut document) => {
-                self.report.result_bytes = compact_len(&document);
+            Ok(document) => {
+                let text = to_string_within(&document, self.work);
+                self.report.result_bytes = text.len();
                 let list = if self.enforced() { List::At(&[], None) } else { List::Detect };
-                self.json(&mut document, list, None)
+                self.json(text, list, None)
             }
             Err(_) => {
                 let text = source.text().into_owned();

@@ -54,9 +54,7 @@ impl<'p> Run<'p> {
             text: _,
             // Runs in `encode`.
             detects_list: _,
-            budget: _,
-            inputs: _,
-            notice: _,
+            output: _,
             compact: _,
         } = branch;
         let mut document = document;

@@ -1,11 +1,12 @@
 //! Runs the fast path, and reports its result as the tree would.
 
-use crate::json::{self, Node};
+use crate::json;
 use crate::program::{Plan, Program};
-use crate::stream::{Outcome, Payload};
+use crate::stream::{self, Outcome, Payload};
 use crate::work::Work;
 use crate::{Call, Filtered, Input, Refused, Report};
 
+use super::finish::List;
 use super::{Run, root, without_bom};
 
 /// Runs the program over the bytes. Returns `None` if the stages have to run on a tree.
@@ -45,31 +46,21 @@ pub(super) fn apply(
         Ok(output) => return Some(run.finish(Ok(output))),
         Err(text) => text,
     };
-    let document = json::read(text.as_bytes(), plan.limits.max_depth, usize::MAX, work).ok()?.node;
-    let payload = payload.and_then(|payload| Some((place(&document, &payload)?, payload.total)));
-    let output = run.encode(branch, document, payload.as_ref());
+    let place = payload.as_ref().and_then(|payload| Some((place(&text, payload, work)?, payload.total)));
+    let output = if branch.compact.is_some() {
+        // A template reads a tree.
+        let document = json::read(text.as_bytes(), plan.limits.max_depth, usize::MAX, work).ok()?.node;
+        run.encode(branch, document, place.as_ref())
+    } else {
+        run.json(text, List::of(branch, place.as_ref()), Some(branch))
+    };
     Some(run.finish(output))
 }
 
 /// Returns the positions of the payload in the filtered document.
-fn place(document: &Node<'_>, payload: &Payload) -> Option<root::Place> {
+fn place(text: &str, payload: &Payload, work: &Work<'_>) -> Option<root::Place> {
     if payload.alone {
         return Some(vec![0; payload.path.len()]);
     }
-    let mut node = document;
-    let mut place = root::Place::with_capacity(payload.path.len());
-    for name in &payload.path {
-        let at = match node {
-            Node::Object(members) => members.iter().position(|member| member.key.is(&name.text))?,
-            Node::Array(_) => name.index.number()?,
-            Node::Scalar(_) | Node::String(_) => return None,
-        };
-        node = match node {
-            Node::Object(members) => &members.get(at)?.value,
-            Node::Array(elements) => elements.get(at)?,
-            Node::Scalar(_) | Node::String(_) => return None,
-        };
-        place.push(at);
-    }
-    Some(place)
+    stream::positions(text, &payload.path, work)
 }

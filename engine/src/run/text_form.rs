@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::finish::List;
 use super::{Failure, NotJson, Output, Run};
 use crate::Stage;
-use crate::json::{Member, Node, compact_len, encode};
+use crate::json::{Member, Node, encode, to_string_within};
 use crate::program::Branch;
 use crate::work::text_steps;
 
@@ -41,9 +41,9 @@ impl<'n, 'a> RawForm<'n, 'a> {
     }
 }
 
-impl Run<'_> {
+impl<'p> Run<'p> {
     /// Filters an output that is not JSON. Only `text` applies and, under `Enforced`, only if it is the only stage.
-    pub(super) fn text(&mut self, branch: &Branch, text: &str, why: &NotJson) -> Result<Output, Failure> {
+    pub(super) fn text(&mut self, branch: &'p Branch, text: &str, why: &NotJson) -> Result<Output, Failure> {
         if branch.is_structural() {
             if self.enforced() {
                 return Err(Failure::new(Stage::Parse, why.reason()));
@@ -56,12 +56,12 @@ impl Run<'_> {
         }
         let text = self.clean(branch, text)?;
         self.report.result_bytes = text.len();
-        Ok(self.lines(text, Some(branch)))
+        self.lines(text, Some(branch))
     }
 
     /// Filters an output that is text in a JSON object. Its metadata stays under `Advisory` only; without metadata,
     /// the text alone is the output.
-    pub(super) fn raw_form(&mut self, branch: &Branch, form: RawForm<'_, '_>) -> Result<Output, Failure> {
+    pub(super) fn raw_form(&mut self, branch: &'p Branch, form: RawForm<'_, '_>) -> Result<Output, Failure> {
         if branch.is_structural() {
             if self.enforced() {
                 return Err(Failure::new(Stage::Parse, "the output is text"));
@@ -71,16 +71,16 @@ impl Run<'_> {
         }
         let text = self.clean(branch, &form.text)?;
         if form.has_metadata() && !self.enforced() {
-            let mut document = form.with(&text);
-            self.report.result_bytes = compact_len(&document);
-            return Ok(self.json(&mut document, List::None, Some(branch)));
+            let text = to_string_within(&form.with(&text), self.work);
+            self.report.result_bytes = text.len();
+            return self.json(text, List::None, Some(branch));
         }
         self.report.result_bytes = text.len();
-        Ok(self.lines(text, Some(branch)))
+        self.lines(text, Some(branch))
     }
 
     /// Stage 9. If it fails under `Advisory`, the text stays unchanged.
-    fn clean(&mut self, branch: &Branch, text: &str) -> Result<String, Failure> {
+    fn clean(&mut self, branch: &'p Branch, text: &str) -> Result<String, Failure> {
         let Some(program) = &branch.text else {
             self.report.applied = !branch.is_structural() && !branch.is_empty();
             return Ok(text.to_owned());

@@ -50,9 +50,7 @@ impl Stages {
             root,
             // How a document is shown is decided after all that streams, in `run::finish`.
             detects_list: _,
-            budget: _,
-            inputs: _,
-            notice: _,
+            output: _,
             compact: _,
             // See `payload`.
             max_items: _,
@@ -122,9 +120,7 @@ fn payload(branch: &Branch, enforcement: Enforcement) -> Option<Payload> {
         drop_nulls,
         drop_empty,
         text: _,
-        budget: _,
-        inputs: _,
-        notice: _,
+        output: _,
         compact: _,
     } = branch;
     // The result of `select` may be much larger than the output, and each path takes a step in all of it.

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use indexmap::IndexMap;
 
 use super::value::Value;
-use crate::budget::cut_to;
+use crate::answer::cut_to;
 
 /// The folders that `paths` names.
 const MOST_PATHS: usize = 3;

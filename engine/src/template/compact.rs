@@ -1,7 +1,7 @@
 //! Stage 11, `compact`: renders a list as a text summary (seed kimbap: `response.compact`).
 
 use super::{Meter, RenderError, Template};
-use crate::budget::{Cost, Cut, Form, Frame, Items, cut_to};
+use crate::answer::{Cost, Cut, Form, Frame, Items, cut_to};
 use crate::json::{self, Node};
 use crate::{BudgetReport, Bytes, CompactSpec, Finding};
 
@@ -121,9 +121,9 @@ impl CompactProgram {
 
 impl Summary {
     /// Returns what the summary leaves out.
-    pub(crate) fn cut(&self) -> Cut {
+    pub(crate) fn cut(&self) -> Cut<'static> {
         let strings = self.budget.as_ref().is_some_and(|budget| budget.strings_truncated > 0);
-        Cut { items: Items::cut(self.count, self.total), strings, members: false }
+        Cut { items: Items::cut(self.count, self.total), strings, ..Cut::default() }
     }
 
     /// Returns the structured content, `{"summary": .., "_compact": true, "_original_items": ..}`, with `members`
@@ -149,7 +149,7 @@ impl Room<'_> {
         self.cost_of(&summary.text, summary.total, summary.cut())
     }
 
-    fn cost_of(&self, text: &str, total: usize, cut: Cut) -> Cost {
+    fn cost_of(&self, text: &str, total: usize, cut: Cut<'_>) -> Cost {
         let object = OPEN.len() + json::encoded_len(text) + counted(total).len() + 1;
         self.frame.cost(text.len(), Form::Summary(object), cut)
     }

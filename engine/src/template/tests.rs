@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::compact::Summary;
 use super::*;
-use crate::budget::Frame;
+use crate::answer::Frame;
 use crate::json;
 use crate::{Budget, Bytes, CompactSpec, Finding};
 
@@ -275,7 +275,7 @@ fn counts_are_those_of_the_whole_list() {
 
 /// A budget for a summary alone, without a notice.
 fn room(limit: usize) -> Room<'static> {
-    Room { limit: Bytes(limit), frame: Frame { pagination: None, notice: false } }
+    Room { limit: Bytes(limit), frame: Frame { pagination: None, notice: false, structured: true } }
 }
 
 #[test]
@@ -423,7 +423,7 @@ proptest! {
         let list = format!("[{}]", list.join(","));
         let items = items(&list);
         let render = |n: usize, room| program.render(&items[..n], count + extra, room, Meter::default()).expect("renders");
-        let frame = Frame { pagination: paged.then_some("{\"pages\":1}"), notice };
+        let frame = Frame { pagination: paged.then_some("{\"pages\":1}"), notice, structured: true };
         let got = render(count, Some(Room { limit: Bytes(limit), frame }));
         let size = |summary: &Summary| {
             let cut = summary.cut();

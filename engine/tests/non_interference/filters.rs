@@ -59,7 +59,7 @@ pub(super) fn filter() -> impl Strategy<Value = Filter> {
             1..4,
         ),
         (prop::sample::subsequence(vec!["n", "u", "/u/mail", "/tags/0", "/u/login"], 0..3), operations()),
-        (prop::bool::weighted(0.2), prop::option::weighted(0.2, 5..80_usize), prop::bool::weighted(0.2), any::<bool>()),
+        (prop::bool::weighted(0.2), prop::option::weighted(0.5, output()), prop::bool::weighted(0.2), any::<bool>()),
     )
         .prop_map(
             |(
@@ -68,7 +68,7 @@ pub(super) fn filter() -> impl Strategy<Value = Filter> {
                 in_item,
                 in_document,
                 (exclude, operations),
-                (compact, budget, declared, branches),
+                (compact, output, declared, branches),
             )| {
                 build(
                     way,
@@ -80,12 +80,53 @@ pub(super) fn filter() -> impl Strategy<Value = Filter> {
                     exclude,
                     operations,
                     compact,
-                    budget,
+                    output,
                     declared,
                 )
                 .in_branches(branches)
             },
         )
+}
+
+/// How an answer is fitted and written. Some strategies, levels and summaries read what the filter removes: `s` and `z`.
+fn output() -> impl Strategy<Value = Value> {
+    let limits = prop_oneof![
+        (5..400_usize).prop_map(|bytes| json!({"bytes": bytes})),
+        (3..120_usize).prop_map(|tokens| json!({"tokens": tokens})),
+        (5..400_usize, 3..120_usize).prop_map(|(bytes, tokens)| json!({"bytes": bytes, "tokens": tokens})),
+    ];
+    let strategies = vec![
+        json!("element_count"),
+        json!("cascading"),
+        json!({"name": "default", "group": "s"}),
+        json!({"name": "default", "group": "n"}),
+        json!({"name": "thread_level", "resolved": "s", "comments": "tags"}),
+        json!({"name": "thread_level", "resolved": "/u/z", "comments": "/z"}),
+        json!({"name": "size_proportional", "path": "t", "weights": {"*e*": 0.1}}),
+        json!({"name": "size_proportional", "path": "/u/s"}),
+        json!({"name": "head_tail", "boost": ["s", "1"]}),
+    ];
+    let levels = vec![json!({"m": ["n", "s"]}), json!({"s": ["/u/*", "/tags"], "m": ["z"]}), json!({"m": ["/**/s"]})];
+    let summaries = vec!["{{counts .s}}{{counts .n}}", "{{sum .z}} {{range .n}} {{paths .u.s}}", "{{len .}}"];
+    let some = |of: Vec<Value>| prop::option::of(prop::sample::select(of));
+    let formats = some(vec![json!("json"), json!("table"), json!("toon"), json!("auto")]);
+    let algorithms = some(vec![json!("knapsack"), json!("greedy"), json!("fair"), json!("head_tail")]);
+    let summaries = prop::option::of(prop::sample::select(summaries));
+    (prop::option::weighted(0.8, limits), formats, some(strategies), algorithms, some(levels), summaries).prop_map(
+        |(budget, format, strategy, algorithm, levels, summary)| {
+            let mut output = json!({});
+            let fields = [("budget", budget), ("format", format), ("strategy", strategy), ("algorithm", algorithm)];
+            for (name, value) in fields.into_iter().chain([("levels", levels)]) {
+                if let Some(value) = value {
+                    output[name] = value;
+                }
+            }
+            if let Some(summary) = summary {
+                output["chunks"] = json!({"summary": summary});
+            }
+            output
+        },
+    )
 }
 
 #[expect(clippy::too_many_arguments, reason = "the parts of one filter")]
@@ -99,7 +140,7 @@ pub(super) fn build(
     exclude: Vec<&str>,
     operations: Vec<Value>,
     compact: bool,
-    budget: Option<usize>,
+    output: Option<Value>,
     declared: bool,
 ) -> Filter {
     let mut filter = json!({"root": if list { "/items" } else { "" }});
@@ -158,8 +199,8 @@ pub(super) fn build(
     }
     filter["dropNulls"] = json!(nulls);
     filter["dropEmpty"] = json!(empties);
-    if let Some(bytes) = budget {
-        filter["output"] = json!({"budget": {"bytes": bytes}});
+    if let Some(output) = output {
+        filter["output"] = output;
     }
     if compact && list {
         filter["compact"] = json!({"header": "{{.Total}}", "item": "{{.n}} {{.t}} {{.s}}{{.u.s}}{{len .u}}{{range .tags}}{{.name}},{{.s}}{{end}}{{if .z}}z{{end}}", "footer": "{{.Remaining}}"});

@@ -10,12 +10,14 @@ mod filters;
 mod trees;
 
 use std::cell::Cell;
+use std::num::NonZeroUsize;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use tamis_engine::{
-    Budget, Call, CompileOptions, Enforcement, Filtered, Input, Program, Refused, ResponseType, ToolFilter, compile,
+    Budget, Bytes, Call, CompileOptions, Enforcement, Filtered, Format, Input, Page, PageInputs, Program, Refused,
+    ResponseType, Tokens, ToolFilter, compile,
 };
 
 use filters::filter;
@@ -37,6 +39,8 @@ fn answer(program: &Program, input: Input<'_>, call: &Call<'_>) -> Result<Answer
             let structured = structured.to_json(&text);
             Ok((text, notice, structured, report.meta(Enforcement::Enforced).into_owned()))
         }
+        // The caller's mistake, about the list that the filter left.
+        Err(Refused { page: Some(error), .. }) => Ok((error.to_string(), None, None, String::new())),
         Err(_) => Err(Refused::message(true)),
     }
 }
@@ -53,9 +57,26 @@ fn enforced(filter: &Value, response_type: Option<ResponseType>) -> Option<(Prog
 /// What the caller asks for, and what the gateway attaches.
 fn call() -> impl Strategy<Value = Call<'static>> {
     let pages = prop::sample::select(vec![r#"{"pages":2}"#, r#"{"pages":2,"items":40,"next":{"cursor":"c"}}"#]);
-    (prop::option::weighted(0.3, 5..200_usize), prop::option::weighted(0.2, pages)).prop_map(|(budget, pagination)| {
-        Call { budget: budget.map(Budget::bytes).unwrap_or_default(), pagination, ..Call::default() }
-    })
+    let budget = (prop::option::weighted(0.3, 5..200_usize), prop::option::weighted(0.2, 5..80_usize));
+    let formats = prop::sample::select(vec![&[Format::Table][..], &[Format::Toon], &Format::ALL]);
+    let page = prop::sample::select(vec![
+        Page::Chunk(NonZeroUsize::MIN),
+        Page::Chunk(NonZeroUsize::MIN.saturating_add(1)),
+        Page::Window { offset: 1, limit: None },
+        Page::Window { offset: 0, limit: Some(NonZeroUsize::MIN) },
+    ]);
+    let inputs = prop::sample::select(vec![PageInputs::NONE, PageInputs::ALL]);
+    let asked = (prop::option::weighted(0.2, formats), prop::option::weighted(0.2, page), inputs);
+    (budget, prop::option::weighted(0.2, pages), asked).prop_map(
+        |((bytes, tokens), pagination, (formats, page, inputs))| Call {
+            budget: Budget { bytes: bytes.map(Bytes), tokens: tokens.map(Tokens) },
+            pagination,
+            formats,
+            page: page.unwrap_or_default(),
+            inputs,
+            ..Call::default()
+        },
+    )
 }
 
 /// As many cases as `PROPTEST_CASES` says, or `cases`.

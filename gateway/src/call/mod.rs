@@ -364,11 +364,6 @@ enum Applied {
     Panicked,
 }
 
-/// Adds the gateway's pagination report to the options that the caller set.
-fn with_pages<'a>(asked: Call<'a>, pagination: Option<&'a str>) -> Call<'a> {
-    Call { pagination, ..asked }
-}
-
 /// Filters an output. Returns the result and the duration without the wait for a slot. Light work runs inline; other
 /// work runs outside the serving threads, until `deadline` at most.
 async fn apply(
@@ -384,25 +379,34 @@ async fn apply(
     }
     let begun = Instant::now();
     match catch_unwind(AssertUnwindSafe(|| {
-        tool.program.apply_light(output.input(), &with_pages(asked, pagination.as_deref()))
+        tool.program.apply_light(output.input(), &active.exposition.call(tool, asked, pagination.as_deref()))
     })) {
         Ok(Some(done)) => return (Applied::Done(done), begun.elapsed()),
         Ok(None) => {}
         Err(_) => return (Applied::Panicked, begun.elapsed()),
     }
     let offload = active.gateway.offload(&active.exposition.id);
-    let (program, output) = (Arc::clone(&tool.program), output.clone());
-    let need = if bytes <= LIGHT_COPIED {
-        Ok(program.memory_for(output.input(), &asked) as u64)
-    } else {
-        let (program, output) = (Arc::clone(&program), output.clone());
-        let work = move |_: &dyn Fn() -> bool| program.memory_for(output.input(), &asked) as u64;
-        offload.run(Work::Filter, deadline, None, work).await
+    let output = output.clone();
+    let (exposition, number) = (Arc::clone(active.exposition), active.call.tool);
+    let need = {
+        let (exposition, program, output) = (Arc::clone(&exposition), Arc::clone(&tool.program), output.clone());
+        let need = move || {
+            let (_, tool) = exposition.tools().get_index(number).expect("the tool that was called");
+            program.memory_for(output.input(), &exposition.call(tool, asked, None)) as u64
+        };
+        if bytes <= LIGHT_COPIED {
+            Ok(need())
+        } else {
+            offload.run(Work::Filter, deadline, None, move |_: &dyn Fn() -> bool| need()).await
+        }
     };
     let work = move |due: &dyn Fn() -> bool| {
         let begun = Instant::now();
-        let call = with_pages(asked, pagination.as_deref());
-        let run = || program.apply_until(output.input(), &call, due);
+        let run = || {
+            let (_, tool) = exposition.tools().get_index(number).expect("the tool that was called");
+            let call = exposition.call(tool, asked, pagination.as_deref());
+            tool.program.apply_until(output.input(), &call, due)
+        };
         let applied = match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(done)) => Applied::Done(done),
             Ok(Err(Interrupted)) => Applied::Overdue,
@@ -452,6 +456,9 @@ async fn filtered(
             let written = match answer::measure(active, result, deadline).await {
                 Ok(measured) => {
                     series.bytes(metrics, report.original_bytes, report.output_bytes);
+                    if let Some(tokens) = report.tokens {
+                        series.tokens(metrics, tokens.counted.0);
+                    }
                     if let Some(span) = &mut span {
                         span.sizes(report.original_bytes, report.output_bytes);
                     }
@@ -475,7 +482,12 @@ async fn filtered(
                 Err(NotRun::Exhausted) => exhausted(active, declared, true),
             }
         }
-        Applied::Done(Err(Refused { stage, report })) => {
+        Applied::Done(Err(Refused { page: Some(error), .. })) => {
+            active.outcome = Outcome::InvalidArguments;
+            let InvalidArguments(message) = tool.reserved.no_page(error);
+            Ok(failure(active, format!("Invalid arguments: {message}")))
+        }
+        Applied::Done(Err(Refused { stage, report, page: None })) => {
             debug_assert_eq!(report.error.as_ref().map(|e| e.stage), Some(stage));
             count(series, metrics, &report);
             active.outcome = Outcome::Refused;

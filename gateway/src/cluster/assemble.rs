@@ -503,10 +503,7 @@ impl Assembler {
 /// The payload, of the version that is known here.
 fn read(spec: &GatewayConfigSpec) -> Result<ExpositionPayload, Unreadable> {
     let payload = decode_exposition(spec)?;
-    let version = match &payload {
-        ExpositionPayload::Serve(document) => document.format_version,
-        ExpositionPayload::Stop(document) => document.format_version,
-    };
+    let version = payload.format_version();
     if reads(version) { Ok(payload) } else { Err(Unreadable::TooNew(version)) }
 }
 

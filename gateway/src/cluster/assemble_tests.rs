@@ -52,6 +52,8 @@ fn document(name: &str, service: &ServiceDocument, rate: u32, handles: &[&str]) 
         access: Some(Access::Anonymous),
         limits: CallLimits { requests_per_second: Some(rate), ..CallLimits::default() },
         audit: Audit::Digest,
+        tokens: tamis_config::TokenSettings::default(),
+        inputs: None,
     }
 }
 

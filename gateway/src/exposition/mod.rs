@@ -10,8 +10,9 @@ use std::sync::{Arc, OnceLock};
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
 use tamis_config::carrier::Unreadable;
-use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, reads};
-use tamis_engine::Enforcement;
+use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, TokenSettings, reads};
+use tamis_engine::{Call, Enforcement, Factor, TokenCounter, Tokenizer};
+use tamis_tokens::TokenizerName;
 
 use crate::access::{AuthError, KeyDigest};
 use crate::gateway::Gateway;
@@ -43,6 +44,10 @@ pub(crate) struct Exposition {
     pub(crate) limits: CallLimits,
     /// The content of an audit record.
     pub(crate) audit: Audit,
+    /// Counts tokens. Loaded only if an answer may need it: a gateway that counts none holds no vocabulary.
+    tokenizer: Arc<dyn Tokenizer>,
+    /// What counts are multiplied by.
+    factor: Factor,
     /// The service that it publishes.
     pub(crate) service: Arc<Service>,
     /// The published tools, shared with the expositions that publish the same.
@@ -90,6 +95,10 @@ impl Exposition {
             None => Arc::new(ExpositionSeries::new(&id, gateway.options.tool_series, &set)),
         };
         let handles = Handles::new(&document.credentials)?;
+        let TokenSettings { tokenizer, factor: _ } = document.tokens;
+        let counts = set.counts_tokens() || limits.output.tokens.is_some();
+        let tokenizer = tamis_tokens::tokenizer(if counts { tokenizer } else { TokenizerName::Estimate });
+        let factor = document.tokens.factor().ok_or("tokens.factor: is not between 0.01 and 100")?;
         let share = gateway.shares.of(&id);
         Ok(Self {
             id,
@@ -99,6 +108,8 @@ impl Exposition {
             handles,
             limits,
             audit: document.audit,
+            tokenizer,
+            factor,
             service: Arc::clone(service),
             set,
             share,
@@ -150,6 +161,17 @@ impl Exposition {
     pub(crate) fn tool_series(&self, tool: usize) -> &ToolSeries {
         let all = self.tool_series.get_or_init(|| self.tools().keys().map(|_| OnceLock::new()).collect());
         all[tool].get_or_init(|| self.series.tool(self.tools().get_index(tool).map_or("", |(name, _)| name)))
+    }
+
+    /// Returns the options of a call to a tool: what the caller asks for, and what the exposition adds.
+    pub(crate) fn call<'a>(&'a self, tool: &'a Tool, asked: Call<'static>, pagination: Option<&'a str>) -> Call<'a> {
+        Call {
+            budget: asked.budget.tightest(self.limits.output.budget()),
+            counter: TokenCounter { tokenizer: &*self.tokenizer, factor: self.factor },
+            pagination,
+            inputs: tool.reserved.pages(),
+            ..asked
+        }
     }
 
     /// Returns the list for `tools/list`.

@@ -26,7 +26,10 @@ fn property(input: ReservedInput) -> Value {
         }),
         ReservedInput::Budget => whole("Largest answer to return, in bytes; can only lower the limit that holds"),
         ReservedInput::BudgetTokens => whole("Largest answer to return, in tokens"),
-        ReservedInput::Format | ReservedInput::Chunk | ReservedInput::Offset | ReservedInput::Limit => json!({}),
+        ReservedInput::Format => json!({"type": "string", "enum": ["json", "table", "toon", "auto"]}),
+        ReservedInput::Chunk => whole("Chunk to return, by its number in the index"),
+        ReservedInput::Offset => json!({"type": "integer", "minimum": 0, "description": "First item to return"}),
+        ReservedInput::Limit => whole("Number of items to return"),
     }
 }
 

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tamis_config::{CallLimits, ExpositionDocument, ServiceTool};
-use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ReservedInput, ReservedInputs, ToolFilter};
+use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ReservedInput, ReservedInputs, ToolFilter, ToolKind};
 
 use super::list::{self, ToolList};
 use super::too_large;
@@ -30,8 +30,23 @@ pub(crate) struct Toolset {
     list: OnceLock<ToolList>,
 }
 
-/// The reserved inputs of every filtered tool.
-const DEFAULT_INPUTS: [ReservedInput; 2] = [ReservedInput::OutputMode, ReservedInput::Budget];
+/// The inputs for pages. A page is a further call of the tool, so one that changes something upstream has none of them.
+const PAGES: [ReservedInput; 3] = [ReservedInput::Chunk, ReservedInput::Offset, ReservedInput::Limit];
+
+/// Returns the reserved inputs of a tool. `named` are those that the exposition names; without them, a filtered tool has
+/// the defaults and what its filter adds, and with a `budget` pages too.
+fn inputs(named: Option<&[ReservedInput]>, filtered: bool, budget: bool, added: ReservedInputs) -> ReservedInputs {
+    let inputs = match named {
+        Some(named) => named.iter().copied().collect(),
+        None => {
+            let pages = PAGES.into_iter().filter(|_| budget);
+            let defaults = [ReservedInput::OutputMode, ReservedInput::Budget].into_iter().filter(|_| filtered);
+            defaults.chain(pages).collect::<ReservedInputs>().union(added)
+        }
+    };
+    // An unfiltered tool has one output mode.
+    if filtered { inputs } else { inputs.without(ReservedInput::OutputMode) }
+}
 
 /// One published tool.
 #[derive(Debug)]
@@ -50,7 +65,8 @@ impl Toolset {
     pub(super) fn digest(document: &ExpositionDocument, limits: &CallLimits, service: &Service) -> [u8; 32] {
         let filters: Vec<(&str, Option<&ToolFilter>)> =
             document.tools.iter().map(|(name, tool)| (name.as_str(), tool.filter.as_deref())).collect();
-        let parts = (&service.digest, document.enforcement, limits.max_response_bytes, filters);
+        let inputs = (&document.inputs, limits.output);
+        let parts = (&service.digest, document.enforcement, limits.max_response_bytes, filters, inputs);
         Sha256::digest(serde_json::to_vec(&parts).expect("documents serialise")).into()
     }
 
@@ -77,6 +93,11 @@ impl Toolset {
         }
         let list_digest = list::digest(service, &tools);
         Ok(Self { tools, expressions, list_digest, list: OnceLock::new() })
+    }
+
+    /// Returns whether an answer may need its tokens counted.
+    pub(super) fn counts_tokens(&self) -> bool {
+        self.tools.values().any(|tool| tool.program.counts_tokens() || tool.reserved.counts_tokens())
     }
 
     /// Returns whether a tool is published.
@@ -114,14 +135,21 @@ impl Tool {
                 ..Limits::default()
             },
             strict_patch: false,
+            tool: ToolKind::of(name),
+            format_input: document.inputs.as_ref().is_some_and(|inputs| inputs.contains(&ReservedInput::Format)),
         };
         let none = ToolFilter::default();
         let filter = published.filter.as_deref().unwrap_or(&none);
         let program = programs.get(filter, &options).map_err(|error| format!("tool {name}: {error}"))?;
         let filtered = !published.is_unfiltered();
         let arguments = &service.contracts[name].arguments;
-        let inputs = if filtered { DEFAULT_INPUTS.into_iter().collect() } else { ReservedInputs::default() };
-        let inputs = inputs.union(program.inputs());
+        let budget = program.has_budget() || !call_limits.output.is_none();
+        let inputs = inputs(document.inputs.as_deref(), filtered, budget, program.inputs());
+        let inputs = if declared.risk.mutating || !program.has_pages() {
+            PAGES.into_iter().fold(inputs, ReservedInputs::without)
+        } else {
+            inputs
+        };
         Ok(Self {
             program,
             filtered,

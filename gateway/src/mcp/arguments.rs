@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use tamis_engine::{Bytes, Call, ReservedInput, ReservedInputs, Tokens};
+use tamis_engine::{
+    Bytes, Call, Format, Page, PageError, PageInput, PageInputs, PageRequest, ReservedInput, ReservedInputs, Tokens,
+};
 use tamis_schema::{Document, Invalid, Kind, Limits, Schema, steps_for};
 
 use crate::arguments::Arguments;
@@ -21,8 +23,12 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Chooses names that are not `taken`. `raw` says whether enforcement allows the unfiltered output.
+    /// Chooses names that are not `taken`. `raw` says whether enforcement allows the unfiltered output. A tool that has an
+    /// `offset` or `limit` of its own keeps it, and gets neither.
     pub(crate) fn new(inputs: ReservedInputs, raw: bool, taken: impl Fn(&str) -> bool) -> Self {
+        let window = [ReservedInput::Offset, ReservedInput::Limit];
+        let has_window = window.iter().all(|input| inputs.contains(*input) && !taken(input.as_str()));
+        let inputs = if has_window { inputs } else { window.into_iter().fold(inputs, ReservedInputs::without) };
         let free = |input: ReservedInput| {
             let mut name = Cow::Borrowed(input.as_str());
             while taken(&name) {
@@ -39,6 +45,27 @@ impl Reserved {
         self.inputs.iter().filter(move |(input, _)| shown(*input)).map(|(input, name)| (*input, &**name))
     }
 
+    /// Returns the inputs for pages, as an index names them.
+    pub(crate) fn pages(&self) -> PageInputs<'_> {
+        let named = |input| self.inputs.iter().find(|(own, _)| *own == input).map(|(_, name)| &**name);
+        PageInputs { chunk: named(ReservedInput::Chunk), window: named(ReservedInput::Offset).is_some() }
+    }
+
+    /// Returns the message for a call of a page that there is not.
+    pub(crate) fn no_page(&self, error: PageError) -> InvalidArguments {
+        InvalidArguments(error.message(self.pages().chunk.unwrap_or("chunk")))
+    }
+
+    fn page_number(&self, value: &str, input: PageInput) -> Result<i64, InvalidArguments> {
+        number(value).ok_or_else(|| self.no_page(PageError::NotWhole(input)))
+    }
+
+    /// Returns whether a call can ask for tokens to be counted.
+    pub(crate) fn counts_tokens(&self) -> bool {
+        let counts = [ReservedInput::BudgetTokens, ReservedInput::Format];
+        self.inputs.iter().any(|(input, _)| counts.contains(input))
+    }
+
     /// Removes the reserved inputs from `arguments`.
     ///
     /// # Errors
@@ -48,6 +75,7 @@ impl Reserved {
         if arguments.is_empty() {
             return Ok(call);
         }
+        let mut page = PageRequest::default();
         for (input, name) in &self.inputs {
             let Some(value) = arguments.remove(name) else { continue };
             let invalid = |must: &str| InvalidArguments(format!("`{name}`: {must}"));
@@ -66,11 +94,43 @@ impl Reserved {
                 }
                 ReservedInput::Budget => call.budget.bytes = Some(Bytes(above_0("bytes")?)),
                 ReservedInput::BudgetTokens => call.budget.tokens = Some(Tokens(above_0("tokens")?)),
-                ReservedInput::Format | ReservedInput::Chunk | ReservedInput::Offset | ReservedInput::Limit => {}
+                ReservedInput::Format => {
+                    let name = serde_json::from_str::<&str>(value).ok();
+                    let formats = name.and_then(formats);
+                    call.formats = Some(
+                        formats.ok_or_else(|| invalid("must be one of \"json\", \"table\", \"toon\" and \"auto\""))?,
+                    );
+                }
+                ReservedInput::Chunk => page.chunk = Some(self.page_number(value, PageInput::Chunk)?),
+                ReservedInput::Offset => page.offset = Some(self.page_number(value, PageInput::Offset)?),
+                ReservedInput::Limit => page.limit = Some(self.page_number(value, PageInput::Limit)?),
             }
         }
+        call.page = Page::new(page).map_err(|error| self.no_page(error))?;
         Ok(call)
     }
+}
+
+/// Returns the formats that a value of `_format` names.
+fn formats(name: &str) -> Option<&'static [Format]> {
+    Some(match name {
+        "auto" => &Format::ALL,
+        name => match name.parse().ok()? {
+            Format::Json => &[Format::Json],
+            Format::Table => &[Format::Table],
+            Format::Toon => &[Format::Toon],
+        },
+    })
+}
+
+/// Parses a JSON text as a whole number that may be negative. Numbers beyond an `i64` become the nearest one.
+fn number(text: &str) -> Option<i64> {
+    if let Ok(number) = serde_json::from_str(text) {
+        return Some(number);
+    }
+    let number = serde_json::from_str::<f64>(text).ok()?;
+    #[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
+    (number.fract() == 0.0).then_some(number as i64)
 }
 
 /// Parses a JSON text as a whole number: `100`, and `100.0` too, as JSON Schema defines `integer`.

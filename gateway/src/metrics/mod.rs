@@ -107,6 +107,7 @@ pub(crate) struct Metrics {
     input: IntCounterVec,
     output: IntCounterVec,
     saved: IntCounterVec,
+    tokens: IntCounterVec,
     errors: IntCounterVec,
     missed: IntCounterVec,
     rejected: IntCounterVec,
@@ -329,6 +330,12 @@ impl Metrics {
                 "tamis_filter_saved_bytes_total",
                 "Bytes that filters kept from models: input minus output of each call. A call whose output grew adds \
                  nothing.",
+                &[],
+            )?,
+            tokens: counter(
+                "tamis_filter_output_tokens_total",
+                "Tokens of the answers to models, where a limit in tokens had them counted; an estimate where the \
+                 exposition's tokenizer or factor makes it one.",
                 &[],
             )?,
             errors: counter("tamis_filter_errors_total", "Failed filter stages.", &["stage"])?,

@@ -48,6 +48,7 @@ pub(crate) struct ToolSeries {
     input: Lazy,
     output: Lazy,
     saved: Lazy,
+    tokens: Lazy,
     missed: Lazy,
     errors: [Lazy; STAGES.len()],
 }
@@ -62,6 +63,7 @@ impl ToolSeries {
             input: Lazy::new(),
             output: Lazy::new(),
             saved: Lazy::new(),
+            tokens: Lazy::new(),
             missed: Lazy::new(),
             errors: Default::default(),
         }
@@ -82,6 +84,11 @@ impl ToolSeries {
         self.get(|c| &c.input, &metrics.input, None).inc_by(input as u64);
         self.get(|c| &c.output, &metrics.output, None).inc_by(output as u64);
         self.get(|c| &c.saved, &metrics.saved, None).inc_by(input.saturating_sub(output) as u64);
+    }
+
+    /// Counts the tokens of one answer.
+    pub(crate) fn tokens(&self, metrics: &Metrics, tokens: usize) {
+        self.get(|c| &c.tokens, &metrics.tokens, None).inc_by(tokens as u64);
     }
 
     /// Returns the bytes counted so far.
@@ -105,6 +112,7 @@ impl ToolSeries {
     /// Registers every series.
     pub(super) fn everything(&self, metrics: &Metrics) {
         self.bytes(metrics, 0, 0);
+        self.tokens(metrics, 0);
         self.missed(metrics, 1);
         OUTCOMES.iter().for_each(|outcome| self.call(metrics, *outcome));
         STAGES.iter().for_each(|stage| self.error(metrics, *stage));
@@ -127,7 +135,7 @@ impl ToolSeries {
         *retired = true;
         // Removing a series that was never registered is an error that does not matter.
         let remove = |family: &IntCounterVec, extra| drop(family.remove_label_values(&self.labels(extra)));
-        for family in [&metrics.input, &metrics.output, &metrics.saved, &metrics.missed] {
+        for family in [&metrics.input, &metrics.output, &metrics.saved, &metrics.tokens, &metrics.missed] {
             remove(family, None);
         }
         for outcome in OUTCOMES {
@@ -257,7 +265,7 @@ const OUTCOMES: [Outcome; 7] = [
     Outcome::Error,
 ];
 
-const STAGES: [Stage; 9] = [
+const STAGES: [Stage; 10] = [
     Stage::Parse,
     Stage::Branch,
     Stage::Retain,
@@ -266,6 +274,7 @@ const STAGES: [Stage; 9] = [
     Stage::Select,
     Stage::Text,
     Stage::Budget,
+    Stage::Format,
     Stage::Compact,
 ];
 

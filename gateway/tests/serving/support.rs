@@ -188,6 +188,8 @@ pub(crate) fn exposition(
         access: Some(Access::Anonymous),
         limits: CallLimits::default(),
         audit: tamis_config::Audit::Digest,
+        tokens: tamis_config::TokenSettings::default(),
+        inputs: None,
     }
 }
 

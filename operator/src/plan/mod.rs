@@ -18,8 +18,8 @@ use std::time::Instant;
 
 use tamis_config::carrier::encode_exposition;
 use tamis_config::{
-    Digest, ExpositionDocument, ExpositionId, ExpositionPayload, FORMAT_VERSION, GatewayConfigSpec, Reason,
-    ServiceDocument, Snapshot, StopDocument, names,
+    Digest, ExpositionDocument, ExpositionId, ExpositionPayload, GatewayConfigSpec, Reason, ServiceDocument, Snapshot,
+    StopDocument, names,
 };
 use tamis_crds::cluster::{Cluster, Namespaces, SecretState, Secrets};
 use tamis_crds::resources::{GatewayGroupSpec, Resources};
@@ -353,12 +353,7 @@ fn untouched(compilation: &Compilation, id: &ExpositionId) -> bool {
 }
 
 fn stop(id: &ExpositionId, reason: Reason, message: &str) -> ExpositionPayload {
-    ExpositionPayload::Stop(StopDocument {
-        format_version: FORMAT_VERSION,
-        id: id.clone(),
-        reason,
-        message: message.to_owned(),
-    })
+    ExpositionPayload::Stop(StopDocument::new(id.clone(), reason, message.to_owned()))
 }
 
 /// Returns the URL of a group, or of an exposition at it: the external address if the group has one, else that of its

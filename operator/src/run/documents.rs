@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tamis_config::carrier::{encode_exposition, encode_service};
-use tamis_config::{CredentialHandle, ExpositionPayload, FORMAT_VERSION, GatewayConfigSpec, StopDocument, names};
+use tamis_config::{CredentialHandle, ExpositionPayload, GatewayConfigSpec, StopDocument, names};
 use tamis_crds::ObjectName;
 
 use super::action::{Fence, Owner, Request};
@@ -273,12 +273,7 @@ impl State {
         let item = &self.pipeline.active[at].item;
         let (exposition, group) = (item.exposition.clone(), item.owner.group.clone());
         let id = id(&exposition);
-        let payload = ExpositionPayload::Stop(StopDocument {
-            format_version: FORMAT_VERSION,
-            id: id.clone(),
-            reason: finding.reason,
-            message: finding.message.clone(),
-        });
+        let payload = ExpositionPayload::Stop(StopDocument::new(id.clone(), finding.reason, finding.message.clone()));
         let spec = encode_exposition(&group.name, &payload).map_err(|_| why.clone())?;
         if let Some(category) = why.category() {
             self.metrics.failed(Kind::Exposition.as_str(), category);

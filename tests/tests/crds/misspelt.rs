@@ -210,8 +210,8 @@ fn variants(whole: &Value, path: &str, out: &mut Vec<(String, Value)>) {
     let mut below = Vec::new();
     match at {
         Value::Object(members) => {
-            // A number is a value of no map here.
-            let with = Map::from_iter(members.clone().into_iter().chain([("misspelt".to_owned(), json!(1))]));
+            // A boolean is a value of no map here.
+            let with = Map::from_iter(members.clone().into_iter().chain([("misspelt".to_owned(), json!(true))]));
             if !path.ends_with("/arguments") {
                 put(path.to_owned(), with.into());
             }

@@ -134,6 +134,28 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (exposition(&json!({ "limits": { "requestsPerSecond": 0 } })), "greater than or equal to 1"),
         (exposition(&json!({ "limits": { "concurrent": -1 } })), "greater than or equal to 1"),
         (exposition(&json!({ "limits": { "burst": 2 } })), "`burst` has no effect without `requestsPerSecond`"),
+        (exposition(&json!({ "limits": { "output": {} } })), "sets no limit; set `bytes` or `tokens`, or remove it"),
+        (exposition(&json!({ "limits": { "output": { "tokens": 0 } } })), "greater than or equal to 1"),
+        (exposition(&json!({ "limits": { "output": { "bytes": "16Mi" } } })), "spec.limits.output.bytes"),
+        (
+            exposition(&json!({ "tokens": { "tokenizer": "claude" } })),
+            "supported values: \"o200k_base\", \"cl100k_base\"",
+        ),
+        (exposition(&json!({ "tokens": { "factor": 0 } })), "must be a number from 0.01 to 100; write one"),
+        (exposition(&json!({ "tokens": { "factor": 100.5 } })), "must be a number from 0.01 to 100"),
+        (exposition(&json!({ "tokens": { "faktor": 1 } })), "spec.tokens.faktor: unknown field"),
+        (
+            exposition(&json!({ "output": { "inputs": ["_output"] } })),
+            "supported values: \"_output_mode\", \"_budget\", \"_budget_tokens\", \"_format\", \"chunk\", \"offset\", \"limit\"",
+        ),
+        (
+            exposition(&json!({ "output": { "inputs": ["chunk", "chunk"] } })),
+            "an input occurs twice; remove the duplicate",
+        ),
+        (
+            exposition(&json!({ "output": { "inputs": ["offset"] } })),
+            "`offset` and `limit` are advertised together only",
+        ),
         (exposition(&json!({ "limits": { "timeout": 30 } })), "spec.limits.timeout"),
         (exposition(&json!({ "limits": { "timeout": "2h" } })), "must be a duration from 1ms to 1h"),
         (exposition(&json!({ "limits": { "timeout": "99999999999999999999h" } })), "spec.limits.timeout"),
@@ -268,6 +290,14 @@ pub(crate) fn good() -> Vec<Value> {
         object("Exposition", "a.b", &json!({ "service": service() })),
         exposition(&json!({ "access": { "anonymous": true } })),
         exposition(&json!({ "access": { "apiKeys": { "secretRef": { "name": "partners" } } } })),
+        exposition(&json!({
+            "tokens": { "tokenizer": "cl100k_base", "factor": 0.01 }, "limits": { "output": { "bytes": 1, "tokens": 8000 } },
+            "output": { "inputs": ["_output_mode", "_budget", "_budget_tokens", "_format", "chunk", "offset", "limit"] },
+        })),
+        exposition(
+            &json!({ "tokens": { "factor": 100 }, "limits": { "output": { "tokens": 1 } }, "output": { "inputs": [] } }),
+        ),
+        exposition(&json!({ "tokens": {}, "output": {} })),
         exposition(&json!({ "filters": [], "limits": { "requestsPerSecond": 1, "burst": 4_294_967_295_u32 } })),
         group(&json!({
             "replicas": 0, "controllerName": "a", "allowedNamespaces": { "from": "Selector", "selector": { "matchLabels": { "a": "" } } },

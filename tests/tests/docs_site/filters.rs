@@ -16,6 +16,9 @@ const TYPES: &[(&str, &str)] = &[
     ("TextSpec", "text"),
     ("OutputSpec", "output"),
     ("BudgetSpec", "output.budget"),
+    ("StrategyFields", "output.strategy"),
+    ("ChunksSpec", "output.chunks"),
+    ("ToonSpec", "output.toon"),
     ("CompactSpec", "compact"),
 ];
 
@@ -36,7 +39,7 @@ fn every_field_of_a_filter_has_its_reference() {
             let known = |names: &Vec<Json>| names.iter().any(|known| known == field);
             let must = if required.is_some_and(known) { ", required" } else { "" };
             let said = cell(at["description"].as_str().unwrap_or_default());
-            let _ = writeln!(page, "| `{field}`{must} | {} | {said} |", cell(&kind_of(at)));
+            let _ = writeln!(page, "| `{field}`{must} | {} | {said} |", cell(&kind_of(&schema, at)));
         }
     }
     // A type that is new and not listed above would be linked to nothing.
@@ -44,13 +47,14 @@ fn every_field_of_a_filter_has_its_reference() {
     same_as_committed("docs/reference/filters.md", &page);
 }
 
-fn kind_of(at: &Json) -> String {
+fn kind_of(schema: &Json, at: &Json) -> String {
     let reference = |at: &Json| at["$ref"].as_str().and_then(|text| text.strip_prefix("#/$defs/")).map(str::to_owned);
     if let Some(name) = reference(at) {
-        return named(&name);
+        return named(schema, &name);
     }
     if let Some(values) = at["anyOf"].as_array() {
-        let values: Vec<String> = values.iter().filter(|value| value["type"] != "null").map(kind_of).collect();
+        let values = values.iter().filter(|value| value["type"] != "null");
+        let values: Vec<String> = values.map(|value| kind_of(schema, value)).collect();
         return values.join(" or ");
     }
     let types = at["type"].as_array().map_or_else(|| vec![&at["type"]], |types| types.iter().collect());
@@ -59,8 +63,8 @@ fn kind_of(at: &Json) -> String {
         .filter_map(|kind| kind.as_str())
         .filter(|kind| *kind != "null")
         .map(|kind| match kind {
-            "array" => format!("list: {}", kind_of(&at["items"])),
-            "object" => format!("map: {}", kind_of(&at["additionalProperties"])),
+            "array" => format!("list: {}", kind_of(schema, &at["items"])),
+            "object" => format!("map: {}", kind_of(schema, &at["additionalProperties"])),
             "string" => "text".to_owned(),
             other => other.to_owned(),
         })
@@ -68,13 +72,15 @@ fn kind_of(at: &Json) -> String {
     if types.is_empty() { "any".to_owned() } else { types.join(" or ") }
 }
 
-fn named(name: &str) -> String {
+fn named(schema: &Json, name: &str) -> String {
     match TYPES.iter().find(|(known, _)| *known == name) {
         Some((_, title)) => {
             let anchor: String = title.to_lowercase().replace(' ', "-").replace('.', "");
             format!("[object](#{anchor})")
         }
         None if name == "JsonValue" => "any".to_owned(),
+        // A type of alternatives is none of its own.
+        None if schema["$defs"][name]["anyOf"].is_array() => kind_of(schema, &schema["$defs"][name]),
         None => name.to_owned(),
     }
 }

@@ -1,6 +1,6 @@
 //! What a cluster asks beyond files.
 
-use tamis_config::{Access, FORMAT_VERSION, Reason};
+use tamis_config::{Access, FIRST_VERSION, Reason};
 
 use super::world::{NAMESPACE, World, id, outcome, secret, served};
 use crate::ObjectName;
@@ -14,7 +14,7 @@ fn name(namespace: &str, name: &str) -> ObjectName {
 fn a_good_exposition_names_its_credentials() {
     let compilation = World::good().compile(None);
     let (document, service) = served(&compilation);
-    assert_eq!((document.format_version, &document.service), (FORMAT_VERSION, &service.digest()));
+    assert_eq!((document.format_version, &document.service), (FIRST_VERSION, &service.digest()));
     let handle = "u1.1.".to_owned() + &tamis_config::Digest::of(b"token").0[..12];
     let credentials: Vec<_> = document.credentials.iter().map(|(name, grant)| (&**name, &*grant.handle.0)).collect();
     assert_eq!(credentials, [("api/token", handle.as_str())]);

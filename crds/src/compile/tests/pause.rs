@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tamis_config::{Access, Reason, Snapshot};
-use tamis_engine::Enforcement;
+use tamis_engine::{Enforcement, ReservedInput};
 
 use super::world::{World, id, secret, served};
 use crate::Compilation;
@@ -89,6 +89,37 @@ fn what_takes_away_goes_through() {
         w.add("Exposition", "filters: []");
     });
     assert!(served(&after).0.tools.is_empty(), "no tool of a service that it does not publish any more");
+}
+
+/// How much of an answer is shown, and in which form.
+#[test]
+fn limits_of_answers_are_the_lower_ones_and_new_inputs_wait() {
+    let before = "limits: {output: {bytes: 9, tokens: 5}}, output: {inputs: [_budget, chunk]}";
+    let after = "limits: {output: {bytes: 7, tokens: 8}}, tokens: {tokenizer: estimate}, output: {inputs: [chunk, _output_mode]}";
+    let mut world = World::good();
+    world.add("Exposition", before);
+    let old = world.compile(None).snapshot;
+    world.edit("Exposition", before, after);
+    world.edit("ToolsFilters", "retain: [/a]", "retain: [/b], output: {format: toon}");
+    let (now, _) = served(&world.compile_paused(Some(&old), &BTreeSet::from([id()])));
+    assert_eq!((now.limits.output.bytes, now.limits.output.tokens), (Some(7), Some(5)));
+    assert_eq!(now.tokens.tokenizer.as_str(), "estimate");
+    assert_eq!(now.inputs, Some(vec![ReservedInput::Chunk]));
+    assert_eq!(now.tools, old.expositions[&id()].tools);
+    assert_eq!(now.format_version, 2);
+
+    // An exposition whose new filter needs a newer gateway keeps the version of the old one.
+    let mut world = World::good();
+    let old = world.compile(None).snapshot;
+    world.edit("ToolsFilters", "retain: [/a]", "retain: [/b], output: {format: toon}");
+    assert_eq!(served(&world.compile(None)).0.format_version, 2);
+    let (now, _) = served(&world.compile_paused(Some(&old), &BTreeSet::from([id()])));
+    assert_eq!(*now, *old.expositions[&id()]);
+    // The reverse: the old filter stays, and so does its version.
+    let newer = world.compile(None).snapshot;
+    world.edit("ToolsFilters", ", output: {format: toon}", "");
+    let (now, _) = served(&world.compile_paused(Some(&newer), &BTreeSet::from([id()])));
+    assert_eq!((now.format_version, &now.tools), (2, &newer.expositions[&id()].tools));
 }
 
 #[test]

@@ -84,6 +84,8 @@ enum Content<'s> {
     Members(&'s Map<String, Json>),
     /// Members with fixed names, or a list of such objects.
     Either(&'s Map<String, Json>),
+    /// Members with fixed names, or text.
+    OrText(&'s Map<String, Json>),
     /// Values under names that the author chose.
     Values(&'s Json),
     /// A list of objects.
@@ -96,6 +98,7 @@ impl<'s> Content<'s> {
     fn of(schema: &'s Json) -> Self {
         match (schema["properties"].as_object(), schema.get("additionalProperties"), schema.get("items")) {
             (Some(members), _, Some(_)) => Self::Either(members),
+            (Some(members), ..) if schema.get("type").is_none() => Self::OrText(members),
             (Some(members), ..) => Self::Members(members),
             (None, Some(values), _) if values.is_object() => Self::Values(values),
             (None, _, Some(items)) if items.get("properties").is_some() => Self::Items(items),
@@ -106,7 +109,7 @@ impl<'s> Content<'s> {
 
 /// Returns whether the place may hold any JSON, including null.
 fn is_any(schema: &Json) -> bool {
-    schema[OPEN] == true && schema.get("properties").is_none() && schema.get("type").is_none()
+    schema[OPEN] == true && ["properties", "items", "type"].iter().all(|key| schema.get(*key).is_none())
 }
 
 /// Returns the members that may be null, because they hold any JSON.
@@ -129,6 +132,7 @@ mod checks {
                 let each = cel::all(&l, &v, &depth.to_string(), &format!("type({v}) != map || {branch}"));
                 Some(format!("[type({at}) == list ? {at} : [{at}]].all({l}, {each})"))
             }
+            Content::OrText(members) => Some(format!("(type({at}) != map || {})", self::members(members, at, depth))),
             Content::Values(values) if is_any(values) => None,
             Content::Values(values) => {
                 let check = of(values, &v, depth + 1).map_or_else(String::new, |check| format!(" && {check}"));
@@ -186,14 +190,16 @@ mod texts {
                         let held = format!("[{own}].map(text, text == '' ? {inner} + '{NESTED}' : text)[0]");
                         format!("type({v}) == map ? {held} : {inner} + '{NESTED}'")
                     }
-                    Content::Values(_) | Content::Items(_) | Content::Leaf => format!("{inner} + '{NESTED}'"),
+                    Content::OrText(_) | Content::Values(_) | Content::Items(_) | Content::Leaf => {
+                        format!("{inner} + '{NESTED}'")
+                    }
                 };
                 Some(format!(
                     "{wrong}.map({k}, [{at}[{k}]].map({v}, {v} == null ? {inner} + '{NULL}' : {text})[0])\
                      .filter(text, text != '').join('; ')"
                 ))
             }
-            Content::Either(_) | Content::Values(_) | Content::Items(_) | Content::Leaf => {
+            Content::Either(_) | Content::OrText(_) | Content::Values(_) | Content::Items(_) | Content::Leaf => {
                 let check = checks::of(schema, at, depth)?;
                 Some(format!("({check} ? '' : {place} + '{NESTED}')"))
             }
@@ -222,7 +228,7 @@ mod texts {
             let text = match Content::of(schema) {
                 _ if further => of(schema, &inner, &place, depth + 1),
                 Content::Members(members) => Some(self::members(members, &inner, &place, depth + 1, false)),
-                Content::Either(members) => {
+                Content::Either(members) | Content::OrText(members) => {
                     let own = self::members(members, &inner, &place, depth + 1, false);
                     Some(format!("type({inner}) == map ? {own} : ''"))
                 }

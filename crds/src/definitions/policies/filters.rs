@@ -82,15 +82,27 @@ variables.branches.map(b, (
   ).join('; '))
 .filter(text, text != '').join('; ')";
 
-/// Fields that exclude each other, and fields that are not implemented.
+/// Fields that exclude each other.
 const REST: &str = "\
 variables.branches.map(b, (
   (!PASSTHROUGH ? [b.at + '.passthrough: excludes every other stage; remove it, or the stages'] : [])
-  + (has(b.of.output) && has(b.of.output.strategy) ? [b.at + '.output.strategy: is not implemented yet; remove it'] : [])
-  + (has(b.of.output) && has(b.of.output.levels) ? [b.at + '.output.levels: is not implemented yet; use `select` to keep fewer fields'] : [])
-  + (has(b.of.output) && has(b.of.output.budget) && has(b.of.output.budget.tokens)
-     ? [b.at + '.output.budget.tokens: is not implemented yet; use `bytes`, at about 3.5 bytes a token'] : [])
   ).join('; '))
+.filter(text, text != '').join('; ')";
+
+/// Fields of `output` that are not consistent.
+const OUTPUT: &str = "\
+variables.branches.filter(b, has(b.of.output)).map(b, [b.of.output].map(o, (
+  (!FORMAT ? [b.at + '.output.format: is not a format; use `json`, `table`, `toon`, `auto`, or a list of the first three, each once'] : [])
+  + (!BUDGET ? [b.at + '.output.budget: sets no limit; set `bytes` or `tokens`, or remove it'] : [])
+  + (!LEVELS ? [b.at + '.output.levels: has a level without a name, or named `full`, which is the whole item; rename it'] : [])
+  + (!STRATEGY ? [b.at + '.output.strategy' + (
+      type(o.strategy) == string ? ': `' + o.strategy + '` is not a strategy; use KNOWN'
+      : type(o.strategy) != map ? ': is not a strategy; write a name, or an object with `name`'
+      : !('name' in o.strategy) ? '.name: is missing; use KNOWN'
+      : !(o.strategy.name in NAMES) ? '.name: `' + o.strategy.name + '` is not a strategy; use KNOWN'
+      : o.strategy.filter(key, key in OWNERS && OWNERS[key] != o.strategy.name)
+        .map(key, '.' + key + ': is not allowed for `' + o.strategy.name + '`; remove it, or use `' + OWNERS[key] + '`')[0])] : [])
+  ).join('; '))[0])
 .filter(text, text != '').join('; ')";
 
 /// Returns the policy's `spec`.
@@ -116,6 +128,7 @@ pub(super) fn spec() -> Json {
         ("guards", guards),
         ("patches", paths(&patches)),
         ("paths", paths(&places)),
+        ("output", output(OUTPUT)),
         ("rest", REST.replace("PASSTHROUGH", &PASSTHROUGH.replace("b.", "b.of."))),
     ];
     let names: Vec<String> = texts.iter().map(|(name, _)| format!("variables.{name}")).collect();
@@ -180,10 +193,50 @@ fn branch(id: &str) -> String {
     && (!has(b.select) || !('' in b.select) && {select})
     && (!has(b.exclude) || {exclude})
     && (!has(b.test) || POINTER(b.test.path))
-    && (!has(b.output) || (!has(b.output.strategy) && !has(b.output.levels) && (!has(b.output.budget) || !has(b.output.budget.tokens))))
-    && {PASSTHROUGH})"
+    && (!has(b.output) || [b.output].all(o, {output}))
+    && {PASSTHROUGH})",
+        output = output("FORMAT && BUDGET && LEVELS && STRATEGY"),
     ))
 }
+
+/// Replaces the checks of `o`, a filter's `output`, by their expressions.
+fn output(cel: &str) -> String {
+    let names = STRATEGIES.map(|name| format!("'{name}'")).join(", ");
+    let owners = SETTINGS.map(|(setting, name)| format!("'{setting}': '{name}'")).join(", ");
+    cel.replace("FORMAT", FORMAT)
+        .replace("BUDGET", "(!has(o.budget) || has(o.budget.bytes) || has(o.budget.tokens))")
+        .replace("LEVELS", "(!has(o.levels) || !('' in o.levels || 'full' in o.levels))")
+        .replace("STRATEGY", STRATEGY)
+        .replace("NAMES", &format!("[{names}]"))
+        .replace("OWNERS", &format!("{{{owners}}}"))
+        .replace("KNOWN", &STRATEGIES.join(", "))
+}
+
+/// The strategies of a budget.
+const STRATEGIES: [&str; 6] =
+    ["default", "element_count", "cascading", "size_proportional", "thread_level", "head_tail"];
+
+/// The settings of a strategy, each with the only strategy that has it.
+const SETTINGS: [(&str, &str); 6] = [
+    ("newest", "cascading"),
+    ("path", "size_proportional"),
+    ("weights", "size_proportional"),
+    ("resolved", "thread_level"),
+    ("comments", "thread_level"),
+    ("boost", "head_tail"),
+];
+
+/// Whether `o.format` is a format, or a list of formats that occur once each.
+const FORMAT: &str = "\
+(!has(o.format) || (type(o.format) == string ? o.format in ['json', 'table', 'toon', 'auto']
+      : type(o.format) == list && size(o.format) > 0 && o.format.all(one, one in ['json', 'table', 'toon'] \
+&& o.format.exists_one(other, other == one))))";
+
+/// Whether `o.strategy` is a strategy, or an object with a strategy's name and settings.
+const STRATEGY: &str = "\
+(!has(o.strategy) || (type(o.strategy) == string ? o.strategy in NAMES
+      : type(o.strategy) == map && 'name' in o.strategy && o.strategy.name in NAMES \
+&& o.strategy.all(key, !(key in OWNERS) || OWNERS[key] == o.strategy.name)))";
 
 /// Replaces the checks of pointers and source paths by their expressions.
 fn paths(cel: &str) -> String {

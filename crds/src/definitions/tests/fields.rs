@@ -10,19 +10,23 @@ use super::super::all;
 use super::super::structural::{OPEN, RULES};
 use super::{schemas, walk};
 
-/// Where any JSON may stand.
-const ANY: [&str; 13] = [
+/// Where any JSON may stand, or text or a list, which the policy on filters tells apart.
+const ANY: [&str; 17] = [
     "CustomTools.spec.customTools.*.arguments.*",
     "CustomTools.spec.customTools.*.input",
     "ServiceManifest.spec.http.actions.*.args.*.default",
     "ServiceManifest.spec.http.actions.*.args.*.enum.*",
     "ServiceManifest.spec.http.actions.*.request.body",
+    "ServiceManifest.spec.http.actions.*.response.filter.*.output.format",
     "ServiceManifest.spec.http.actions.*.response.filter.*.patches.*.value",
     "ServiceManifest.spec.http.actions.*.response.filter.*.test.value",
+    "ServiceManifest.spec.http.actions.*.response.filter.output.format",
     "ServiceManifest.spec.http.actions.*.response.filter.patches.*.value",
     "ServiceManifest.spec.http.actions.*.response.filter.test.value",
+    "ToolsFilters.spec.filters.*.*.output.format",
     "ToolsFilters.spec.filters.*.*.patches.*.value",
     "ToolsFilters.spec.filters.*.*.test.value",
+    "ToolsFilters.spec.filters.*.output.format",
     "ToolsFilters.spec.filters.*.patches.*.value",
     "ToolsFilters.spec.filters.*.test.value",
 ];

@@ -159,7 +159,7 @@ fn schemas_describe_enforced_answers() {
     let item = json!({"type": "object", "properties": {"a": {}}, "additionalProperties": false});
     assert_eq!(
         (properties(&select), &select["properties"]["d"]["anyOf"][0]),
-        (vec!["d".into(), "_truncated".into(), "_pagination".into()], &item)
+        (vec!["d".into(), "_truncated".into(), "_chunks".into(), "_pagination".into()], &item)
     );
     let summary = r#"{"root":"","compact":{"item":"{{.a}}"}}"#;
     let summary = schema(enforced(summary)).unwrap();
@@ -171,8 +171,8 @@ fn schemas_describe_enforced_answers() {
         (&json!("object"), Some(2)),
         "a list, or an object"
     );
-    assert_eq!(properties(&whole["anyOf"][0]), ["a", "_truncated", "_pagination"]);
-    assert_eq!(properties(&whole["anyOf"][1]), ["result", "_truncated", "_pagination"]);
+    assert_eq!(properties(&whole["anyOf"][0]), ["a", "_truncated", "_chunks", "_pagination"]);
+    assert_eq!(properties(&whole["anyOf"][1]), ["result", "_truncated", "_chunks", "_pagination"]);
     let quiet = r#"{"root":"","select":{"_pagination":"a"},"output":{"notice":false}}"#;
     let quiet = schema(enforced(quiet)).unwrap();
     assert_eq!(quiet["anyOf"][0]["properties"], json!({"_pagination": {}}), "what the filter gives may be anything");

@@ -81,7 +81,8 @@ fn a_budget_trims_the_payload_wherever_it_is() {
     let filter = r#"{"root":"/d/items","exclude":["x"]}"#;
     let input =
         r#"{"n":3,"d":{"items":[{"a":"aaaaaaaaaaaaaaaaaaaaaaaa"},{"a":"bbbbbbbbbbbbbbbbbbbbbbbb"},{"a":"c"}]}}"#;
-    let one = r#"{"n":3,"d":{"items":[{"a":"aaaaaaaaaaaaaaaaaaaaaaaa"}]}"#;
+    // All items are worth the same, and the last is the smallest.
+    let one = r#"{"n":3,"d":{"items":[{"a":"c"}]}"#;
     let text = advisory(filter).budget(one.len() + 1 + r#","_truncated":{"shown":1,"total":3}"#.len()).text(input);
     assert_eq!(text, format!("{one}}}"));
 }

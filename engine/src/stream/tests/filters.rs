@@ -1,5 +1,7 @@
 //! Random filters and their compile options.
 
+use std::num::NonZeroUsize;
+
 use indexmap::IndexMap;
 use proptest::collection::vec;
 use proptest::option::{of, weighted};
@@ -8,8 +10,9 @@ use proptest::sample::select;
 
 use super::documents::ITEM_KEYS;
 use crate::{
-    Budget, BudgetSpec, Bytes, Call, CompactSpec, CompileOptions, Enforcement, Estimate, Factor, FilterSpec, JsonText,
-    Limits, OutputSpec, PatchSpec, ResponseType, TestSpec, TextSpec, TokenCounter, Tokenizer, Tokens, ToolFilter,
+    Budget, BudgetSpec, Bytes, Call, CompactSpec, CompileOptions, Enforcement, Estimate, Factor, FilterSpec, Format,
+    FormatSpec, JsonText, Limits, OutputSpec, Page, PageInputs, PatchSpec, ResponseType, StrategySpec, TestSpec,
+    TextSpec, TokenCounter, Tokenizer, Tokens, ToolFilter, ToolKind,
 };
 
 const SEGMENTS: [&str; 13] = ["a", "b", "c", "items", "data", "0", "1", "2", "-", "*", "~2", "**", "*a*"];
@@ -72,7 +75,7 @@ fn spec() -> impl Strategy<Value = FilterSpec> {
     let last = (
         any::<bool>(),
         weighted(0.2, Just(true)),
-        (weighted(0.2, (of(1..160i64), of(1..60i64))), of(any::<bool>())),
+        (weighted(0.3, answer()), of(any::<bool>())),
         weighted(0.1, Just("{{.a}}{{.x}} ".to_owned())),
     );
     let lines = (any::<bool>(), of(Just("a".to_owned())), of(Just("[^b]".to_owned())), of(0..3i64));
@@ -80,11 +83,9 @@ fn spec() -> impl Strategy<Value = FilterSpec> {
         |(
             (retain, patches),
             (root, max_items, select, exclude),
-            (drop_nulls, drop_empty, (budget, notice), template),
+            (drop_nulls, drop_empty, (answer, notice), template),
             text,
         )| {
-            let budget = budget.map(|(bytes, tokens)| BudgetSpec { bytes, tokens });
-            let budget = budget.filter(|budget| *budget != BudgetSpec::default());
             // Every field is listed: a stage that no random filter has would never be compared.
             FilterSpec {
                 // Of branches, see `some`; a filter that is `passthrough` has nothing else.
@@ -109,10 +110,8 @@ fn spec() -> impl Strategy<Value = FilterSpec> {
                         on_empty: None,
                     })
                 }),
-                output: (budget.is_some() || notice.is_some()).then(|| {
-                    // Fields that are not implemented are errors.
-                    Box::new(OutputSpec { budget, notice, ..OutputSpec::default() })
-                }),
+                output: (answer.is_some() || notice.is_some())
+                    .then(|| Box::new(OutputSpec { notice, ..answer.unwrap_or_default() })),
                 compact: template.map(|item| {
                     Box::new(CompactSpec {
                         header: Some("{{.Total}}: ".to_owned()),
@@ -242,6 +241,8 @@ pub(super) fn options() -> impl Strategy<Value = CompileOptions> {
                     max_input_bytes: size.unwrap_or(plain.max_input_bytes),
                 },
                 strict_patch: strict.is_some(),
+                tool: ToolKind::Other,
+                format_input: false,
             }
         })
 }
@@ -249,14 +250,49 @@ pub(super) fn options() -> impl Strategy<Value = CompileOptions> {
 pub(super) fn call() -> impl Strategy<Value = Call<'static>> {
     let pages = select(vec![r#"{"pages":1}"#, r#"{"pages":12,"items":40,"next":{"cursor":"\"c\""}}"#]);
     let budget = (weighted(0.2, 0..160usize), weighted(0.2, 0..60usize));
-    (weighted(0.05, Just(true)), budget, weighted(0.3, pages), any::<bool>()).prop_map(
-        |(raw, (bytes, tokens), pagination, words)| Call {
+    let formats = weighted(0.1, select(vec![&[Format::Table][..], &[Format::Toon], &Format::ALL]));
+    let page = select(vec![
+        Page::Chunk(NonZeroUsize::MIN),
+        Page::Chunk(NonZeroUsize::MIN.saturating_add(1)),
+        Page::Window { offset: 1, limit: None },
+        Page::Window { offset: 0, limit: Some(NonZeroUsize::MIN) },
+    ]);
+    let inputs = select(vec![PageInputs::NONE, PageInputs::ALL, PageInputs { chunk: Some("chunk"), window: false }]);
+    (weighted(0.05, Just(true)), budget, weighted(0.3, pages), any::<bool>(), (formats, weighted(0.1, page), inputs))
+        .prop_map(|(raw, (bytes, tokens), pagination, words, (formats, page, inputs))| Call {
             raw: raw.is_some(),
             budget: Budget { bytes: bytes.map(Bytes), tokens: tokens.map(Tokens) },
             counter: TokenCounter { tokenizer: if words { &Words } else { &Estimate }, factor: Factor::ONE },
             pagination,
-        },
-    )
+            formats,
+            page: page.unwrap_or_default(),
+            inputs,
+        })
+}
+
+/// How an answer is fitted and written.
+fn answer() -> impl Strategy<Value = OutputSpec> {
+    let limits = (of(1..160i64), of(1..60i64)).prop_map(|(bytes, tokens)| BudgetSpec { bytes, tokens });
+    let names = |names: &'static [&'static str]| select(names.to_vec()).prop_map(str::to_owned);
+    let format = names(&["json", "table", "toon", "auto"]).prop_map(FormatSpec::One);
+    let strategy = names(&["default", "element_count", "cascading", "thread_level", "head_tail"]);
+    let levels = select(vec![r#"{"s": ["a", "x"]}"#, r#"{"s": ["a", "/b/*"], "m": ["c"]}"#, r#"{"m": ["none"]}"#]);
+    let levels = levels.prop_map(|levels| serde_json::from_str(levels).unwrap());
+    let fit = (of(strategy), of(names(&["knapsack", "greedy", "fair", "head_tail"])), of(levels));
+    let written = (of(format), weighted(0.2, names(&["always", "schema", "never"])));
+    (of(limits), written, fit).prop_map(|(budget, (format, structured), (strategy, algorithm, levels))| OutputSpec {
+        preset: None,
+        format,
+        structured,
+        notice: None,
+        inputs: Vec::new(),
+        budget: budget.filter(|budget| *budget != BudgetSpec::default()),
+        strategy: strategy.map(StrategySpec::Name),
+        algorithm,
+        levels,
+        chunks: None,
+        toon: None,
+    })
 }
 
 /// A tokenizer whose counts do not follow from the size of a text: runs of letters, runs of digits, and all else.

@@ -19,25 +19,25 @@ pub(crate) struct List<'p> {
     pub(crate) total: usize,
 }
 
-/// Trims `document`, of which a copy is made only then, whose compact JSON has `size` bytes, until its answer fits into `limit`. Returns what the answer
+/// Trims `document`, of which a copy is made only then, whose compact JSON has `size` bytes, until its answer fits into `limit`. `said` is what the answer says in any case. Returns what the answer
 /// leaves out, including what `maxItems` left out, and a report if anything was trimmed.
 ///
 /// 1. Items go from the end of the list; one stays.
 /// 2. If that is not enough, strings are cut, the longest first, to one common length.
 /// 3. If that is not enough either, members and elements go from the end, anywhere. If not even `{}` fits, `{}` is
 ///    the result, and the report says [`BudgetReport::exceeded`].
-pub(crate) fn fit_json(
+pub(crate) fn fit_json<'c>(
     document: &mut Cow<'_, Node<'_>>,
     list: Option<List<'_>>,
     (mut size, limit): (usize, Option<Bytes>),
-    frame: &Frame<'_>,
+    (frame, said): (&Frame<'_>, Cut<'c>),
     work: &Work<'_>,
-) -> (Cut, Option<BudgetReport>) {
+) -> (Cut<'c>, Option<BudgetReport>) {
     let form = if document.as_object().is_some() { Form::Object } else { Form::Wrapped };
     let place = list.map(|list| list.place);
     let items = place.and_then(|place| length(document, place)).unwrap_or(0);
     let total = list.map_or(0, |list| list.total);
-    let mut cut = Cut { items: Items::cut(items, total), ..Cut::default() };
+    let mut cut = Cut { items: if list.is_some() { Items::cut(items, total) } else { said.items }, ..said };
     let Some(limit) = limit else { return (cut, None) };
     let cost = frame.cost(size, form, cut);
     if cost.fits(limit) {
@@ -46,7 +46,7 @@ pub(crate) fn fit_json(
     let mut report = BudgetReport::new(limit, cost.counted());
     let document = document.to_mut();
     // The size of the frame depends on what is cut, not on the value: the value may use the rest of the limit.
-    let room = |size: usize, cut: Cut| limit.0.saturating_sub(frame.cost(size, form, cut).counted().0 - size);
+    let room = |size: usize, cut: Cut<'_>| limit.0.saturating_sub(frame.cost(size, form, cut).counted().0 - size);
     if let Some(items) = place.and_then(|place| find(document, place)) {
         let room = |shown| room(size, Cut { items: Items::cut(shown, total), ..cut });
         size -= drop_items(items, size, room, work);
@@ -60,8 +60,8 @@ pub(crate) fn fit_json(
             cut_strings(document, longest, &mut report.strings_truncated, work);
         } else {
             // The list may become shorter too.
-            let items = list.map(|_| Items { shown: left, total });
-            let within = room(size, Cut { items, strings: true, members: true });
+            let items = list.map_or(said.items, |_| Some(Items { shown: left, total }));
+            let within = room(size, Cut { items, strings: true, members: true, ..cut });
             prune(document, within, &mut report, work);
             let after = place.and_then(|place| find(document, place)).map(|items| items.len());
             dropped_in_list = after.map_or(0, |after| left - after);
@@ -71,9 +71,12 @@ pub(crate) fn fit_json(
     report.members_dropped -= dropped_in_list;
     report.items_dropped = items - shown;
     let cut = Cut {
-        items: Items::cut(shown, total),
+        items: if list.is_some() { Items::cut(shown, total) } else { said.items },
         strings: report.strings_truncated > 0,
         members: report.members_dropped > 0,
+        // The items that follow are others if more were left out than the caller knew.
+        next: said.next.filter(|_| shown == items),
+        ..said
     };
     let cost = frame.cost(compact_len_within(document, work), form, cut);
     report.result = cost.counted();

@@ -4,16 +4,18 @@
 //! encoded to find out: sizes are measured once, then the tree is trimmed in place.
 
 mod frame;
-mod json;
-mod text;
-mod tokens;
+mod lines;
+mod measure;
+mod search;
+mod trim;
 
 use crate::{Budget, BudgetReport, Bytes};
 
-pub(crate) use frame::{Cost, Cut, Form, Frame, Items, PAGINATION, RESULT, TRUNCATED};
-pub(crate) use json::{List, fit_json};
-pub(crate) use text::{cut_to, fit_text};
-pub(crate) use tokens::{Attempt, search};
+pub(crate) use frame::{ADDED, CHUNKS, Cost, Cut, Form, Frame, Items, PAGINATION, RESULT, TRUNCATED};
+pub(crate) use lines::{cut_to, fit_text};
+pub(crate) use measure::{Output, Scale, Size};
+pub(crate) use search::{Attempt, search};
+pub(crate) use trim::{List, fit_json};
 
 impl BudgetReport {
     /// Returns the report of an answer that has not been trimmed yet, for a limit in bytes.

@@ -2,13 +2,13 @@ use std::borrow::Cow;
 
 use proptest::prelude::*;
 
-use super::text::Fitted;
+use super::lines::Fitted;
 use super::*;
 use crate::Structured;
 use crate::json::{self, Node};
 use crate::work::Work;
 
-const BARE: Frame<'_> = Frame { pagination: None, notice: false };
+const BARE: Frame<'_> = Frame { pagination: None, notice: false, structured: true };
 
 /// The bytes by which the structured content of a value is larger than its text.
 fn wrapper(text: &str) -> usize {
@@ -28,7 +28,7 @@ fn framed(
     total: Option<usize>,
     limit: Bytes,
     frame: &Frame<'_>,
-) -> (String, Cut, Option<BudgetReport>) {
+) -> (String, Cut<'static>, Option<BudgetReport>) {
     let document = json::parse(text.as_bytes(), 64).expect("valid");
     let mut list = list.map(|place| List { place, total: 0 });
     if let Some(list) = &mut list {
@@ -42,7 +42,7 @@ fn framed(
     let list = list.filter(|list| list.total > 0);
     let size = json::compact_len(&document);
     let mut document = Cow::Owned(document);
-    let (cut, report) = fit_json(&mut document, list, (size, Some(limit)), frame, &Work::unlimited());
+    let (cut, report) = fit_json(&mut document, list, (size, Some(limit)), (frame, Cut::default()), &Work::unlimited());
     (json::to_string(&document), cut, report)
 }
 
@@ -224,11 +224,11 @@ proptest! {
     ) {
         let list = format!("[{}]", items.join(","));
         let (text, place): (_, &[usize]) = if wrapped { (list, &[]) } else { (format!("{{\"n\":1,\"l\":{list}}}"), &[1]) };
-        let frame = Frame { pagination: paged.then_some("{\"pages\":2}"), notice: true };
+        let frame = Frame { pagination: paged.then_some("{\"pages\":2}"), notice: true, structured: true };
         let total = items.len() + more;
         let (got, cut, report) = framed(&text, Some(place), Some(total), Bytes(limit), &frame);
         // The answer as the gateway writes it.
-        let answer = |text: &str, cut: Cut| {
+        let answer = |text: &str, cut: Cut<'_>| {
             let structured = Structured::Text { members: frame.members(cut) }.to_json(text).unwrap_or_default();
             let blocks = text.len() + frame.notice(cut).map_or(0, |notice| notice.len());
             Bytes(blocks.max(structured.len()))

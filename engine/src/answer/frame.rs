@@ -3,11 +3,19 @@
 use std::fmt::Write as _;
 
 use crate::Bytes;
+use crate::json::encode;
 
 /// The member of the structured content that describes the pages.
 pub(crate) const PAGINATION: &str = "_pagination";
 /// The member of the structured content that reports a cut.
 pub(crate) const TRUNCATED: &str = "_truncated";
+/// The member of the structured content that has the index of what is left out.
+pub(crate) const CHUNKS: &str = "_chunks";
+/// The members that an answer adds to structured content.
+pub(crate) const ADDED: [&str; 3] = [PAGINATION, TRUNCATED, CHUNKS];
+
+/// What an answer and an index say of items at a poorer level.
+pub(crate) const FEWER: &str = "with fewer fields";
 
 /// The additions to a value: a second text block, and members of the structured content.
 #[derive(Debug, Clone, Copy)]
@@ -16,13 +24,21 @@ pub(crate) struct Frame<'a> {
     pub(crate) pagination: Option<&'a str>,
     /// Whether the answer reports cuts.
     pub(crate) notice: bool,
+    /// Whether an answer that is JSON has structured content.
+    pub(crate) structured: bool,
 }
 
 /// What an answer leaves out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct Cut<'a> {
     /// The items of the list, if some of them are not shown.
     pub(crate) items: Option<Items>,
+    /// How many items that are shown have fewer fields than in the list.
+    pub(crate) fewer: usize,
+    /// The `offset` of the items after those that are shown, if the tool has that input and no index names it.
+    pub(crate) next: Option<usize>,
+    /// The index of what is left out.
+    pub(crate) index: Option<&'a str>,
     /// Whether strings are shortened.
     pub(crate) strings: bool,
     /// Whether members, or elements of other lists, are left out.
@@ -69,21 +85,35 @@ impl Form {
 pub(crate) const RESULT: &str = "{\"result\":";
 
 impl Frame<'_> {
-    /// Returns the second text block: a line about what was cut, then a line about the pages.
-    pub(crate) fn notice(&self, cut: Cut) -> Option<String> {
+    /// Returns the second text block: a line about what was cut, the index of what is left out, and a line about the
+    /// pages.
+    pub(crate) fn notice(&self, cut: Cut<'_>) -> Option<String> {
         let mut out = String::new();
+        let Cut { items, fewer, next, index, strings, members } = cut;
         if self.notice {
-            let Cut { items, strings, members } = cut;
-            if let Some(Items { shown, total }) = items {
+            let mut part = |part: std::fmt::Arguments<'_>| {
+                out.push_str(if out.is_empty() { "" } else { ", " });
                 // Writing to a string does not fail.
-                let _ = write!(out, "{shown} of {total} items shown");
+                let _ = out.write_fmt(part);
+            };
+            if let Some(Items { shown, total }) = items {
+                part(format_args!("{shown} of {total} items shown"));
+            }
+            if let Some(next) = next {
+                part(format_args!("offset={next} for more"));
+            }
+            if fewer > 0 && !index.is_some_and(|index| index.contains(FEWER)) {
+                part(format_args!("{fewer} {FEWER}"));
             }
             for (_, what) in
                 [(strings, "long text shortened"), (members, "members left out")].iter().filter(|(is, _)| *is)
             {
-                out.push_str(if out.is_empty() { "" } else { ", " });
-                out.push_str(what);
+                part(format_args!("{what}"));
             }
+        }
+        if let Some(index) = index {
+            out.push_str(if out.is_empty() { "" } else { "\n" });
+            out.push_str(index);
         }
         if let Some(pagination) = self.pagination {
             out.push_str(if out.is_empty() { "" } else { "\n" });
@@ -93,24 +123,32 @@ impl Frame<'_> {
     }
 
     /// Returns the members that are added to the structured content, with commas between them.
-    pub(crate) fn members(&self, cut: Cut) -> String {
+    pub(crate) fn members(&self, cut: Cut<'_>) -> String {
         let mut out = String::new();
         if let Some(pagination) = self.pagination {
             let _ = write!(out, "\"{PAGINATION}\":{pagination}");
         }
-        if self.notice && cut != Cut::default() {
-            let Cut { items, strings, members } = cut;
+        let Cut { items, fewer, next: _, index, strings, members } = cut;
+        if self.notice && (items.is_some() || fewer > 0 || strings || members) {
             out.push_str(if out.is_empty() { "" } else { "," });
             let _ = write!(out, "\"{TRUNCATED}\":{{");
             let open = out.len();
             if let Some(Items { shown, total }) = items {
                 let _ = write!(out, "\"shown\":{shown},\"total\":{total}");
             }
+            if fewer > 0 {
+                let comma = if out.len() == open { "" } else { "," };
+                let _ = write!(out, "{comma}\"fewer\":{fewer}");
+            }
             for (_, what) in [(strings, "strings"), (members, "members")].iter().filter(|(is, _)| *is) {
                 out.push_str(if out.len() == open { "" } else { "," });
                 let _ = write!(out, "\"{what}\":true");
             }
             out.push('}');
+        }
+        if let Some(index) = index {
+            out.push_str(if out.is_empty() { "" } else { "," });
+            let _ = write!(out, "\"{CHUNKS}\":{}", encode(index));
         }
         out
     }
@@ -119,8 +157,9 @@ impl Frame<'_> {
     /// first block.
     ///
     /// A member that one of the frame's replaces is counted along with the replacement, as in the first text block.
-    pub(crate) fn cost(&self, text: usize, form: Form, cut: Cut) -> Cost {
+    pub(crate) fn cost(&self, text: usize, form: Form, cut: Cut<'_>) -> Cost {
         let object = match form {
+            _ if !self.structured => None,
             Form::Text => None,
             Form::Object => Some(text),
             Form::Wrapped => Some(RESULT.len() + text + 1),

@@ -1,31 +1,31 @@
-//! Meets a limit in tokens by way of limits in bytes.
+//! Meets a limit that is not in bytes by way of limits in bytes.
 
-use crate::{Bytes, Tokens};
+use crate::Bytes;
 
 /// The attempts that may look for the best answer. Further ones only look for any that fits.
 const ATTEMPTS: usize = 8;
-/// The share of the tokens, in percent, that is enough.
+/// The share of the limit, in percent, that is enough.
 const ENOUGH: u128 = 97;
 
-/// One answer, with its size in bytes and in tokens.
+/// One answer, with its size in bytes and in the unit of the limit.
 pub(crate) struct Attempt<T> {
     pub(crate) answer: T,
     pub(crate) bytes: Bytes,
     /// Any number above the limit if the answer does not fit.
-    pub(crate) tokens: Tokens,
+    pub(crate) measured: u64,
 }
 
-/// Finds an answer of at most `most` tokens. `attempt` makes the answer for a limit in bytes. The answer for `over` bytes
-/// has too many tokens; `guess` is the first limit to try.
+/// Finds an answer that measures at most `most`. `attempt` makes the answer for a limit in bytes. The answer for `over`
+/// bytes measures more; `guess` is the first limit to try.
 ///
-/// The more bytes an answer may have, the more tokens it has, but only roughly. So each limit follows from the tokens of
+/// The more bytes an answer may have, the more it measures, but only roughly. So each limit follows from the measure of
 /// the attempt before, between the largest limit whose answer fits and the smallest whose answer does not. If no
 /// answer fits, the result is the one for no bytes at all.
 ///
 /// # Errors
 /// An attempt failed.
 pub(crate) fn search<T, E>(
-    most: Tokens,
+    most: u64,
     over: Bytes,
     guess: Bytes,
     mut attempt: impl FnMut(Bytes) -> Result<Attempt<T>, E>,
@@ -35,10 +35,10 @@ pub(crate) fn search<T, E>(
     let mut limit = guess.0.min(over.saturating_sub(1));
     for round in 1.. {
         let tried = attempt(Bytes(limit))?;
-        let (bytes, tokens) = (tried.bytes.0.min(limit) as u128, tried.tokens.0.max(1) as u128);
-        let guess = usize::try_from(bytes * most.0 as u128 / tokens).unwrap_or(usize::MAX);
-        if tried.tokens <= most {
-            if tokens * 100 >= most.0 as u128 * ENOUGH {
+        let (bytes, measured) = (tried.bytes.0.min(limit) as u128, u128::from(tried.measured.max(1)));
+        let guess = usize::try_from(bytes * u128::from(most) / measured).unwrap_or(usize::MAX);
+        if tried.measured <= most {
+            if measured * 100 >= u128::from(most) * ENOUGH {
                 return Ok(tried);
             }
             best = Some((limit, tried));
@@ -60,7 +60,7 @@ pub(crate) fn search<T, E>(
 #[cfg(test)]
 mod tests {
     use super::{Attempt, search};
-    use crate::{Bytes, Tokens};
+    use crate::Bytes;
     use proptest::prelude::*;
     use std::convert::Infallible;
 
@@ -70,7 +70,7 @@ mod tests {
     }
 
     /// Answers consist of parts; an answer for a limit has the parts that fit into it.
-    fn parts(sizes: &[(usize, usize)], limit: usize) -> (usize, usize, usize) {
+    fn parts(sizes: &[(usize, u64)], limit: usize) -> (usize, usize, u64) {
         let (mut bytes, mut tokens) = (0, 0);
         let shown = sizes.iter().take_while(|(size, cost)| {
             let fits = bytes + size <= limit;
@@ -83,41 +83,41 @@ mod tests {
     proptest! {
         #[test]
         fn the_answer_fits_and_nearly_nothing_more_would(
-            sizes in prop::collection::vec((1_usize..60, 0_usize..40), 1..80), most in 0_usize..900, guess in 0_usize..5000,
+            sizes in prop::collection::vec((1_usize..60, 0_u64..40), 1..80), most in 0_u64..900, guess in 0_usize..5000,
         ) {
             let all: usize = sizes.iter().map(|(size, _)| size).sum();
-            let total: usize = sizes.iter().map(|(_, cost)| cost).sum();
+            let total: u64 = sizes.iter().map(|(_, cost)| cost).sum();
             prop_assume!(total > most);
             let mut tried = 0;
-            let found = found(search(Tokens(most), Bytes(all), Bytes(guess), |limit| {
+            let found = found(search(most, Bytes(all), Bytes(guess), |limit| {
                 tried += 1;
                 let (shown, bytes, tokens) = parts(&sizes, limit.0);
-                Ok(Attempt { answer: shown, bytes: Bytes(bytes), tokens: Tokens(tokens) })
+                Ok(Attempt { answer: shown, bytes: Bytes(bytes), measured: tokens })
             }));
-            prop_assert!(found.tokens <= Tokens(most));
+            prop_assert!(found.measured <= most);
             prop_assert!(tried <= 24, "{}", tried);
         }
     }
 
     #[test]
     fn even_the_smallest_answer_may_not_fit() {
-        let found = found(search(Tokens(3), Bytes(1 << 30), Bytes(1 << 20), |limit| {
-            Ok(Attempt { answer: limit, bytes: limit, tokens: Tokens(4 + limit.0) })
+        let found = found(search(3, Bytes(1 << 30), Bytes(1 << 20), |limit| {
+            Ok(Attempt { answer: limit, bytes: limit, measured: 4 + limit.0 as u64 })
         }));
-        assert_eq!((found.answer, found.tokens), (Bytes(0), Tokens(4)));
+        assert_eq!((found.answer, found.measured), (Bytes(0), 4));
     }
 
     #[test]
     fn the_search_uses_the_tokens_up() {
-        for (most, size) in [(10, 1_000), (8_000, 100_000), (8_000, 10_000_000), (1, 100)] {
+        for (most, size) in [(10_u64, 1_000_usize), (8_000, 100_000), (8_000, 10_000_000), (1, 100)] {
             let mut tried = 0;
             // Long texts have fewer tokens for their bytes than short ones.
-            let found = found(search(Tokens(most), Bytes(size), Bytes(most * 4), |limit| {
+            let found = found(search(most, Bytes(size), Bytes(most as usize * 4), |limit| {
                 tried += 1;
-                let tokens = limit.0 / (3 + limit.0 / size);
-                Ok(Attempt { answer: (), bytes: limit, tokens: Tokens(tokens) })
+                let tokens = (limit.0 / (3 + limit.0 / size)) as u64;
+                Ok(Attempt { answer: (), bytes: limit, measured: tokens })
             }));
-            assert!(found.tokens.0 * 100 >= most * 97 && found.tokens.0 <= most, "{most} {:?}", found.tokens);
+            assert!(found.measured * 100 >= most * 97 && found.measured <= most, "{most} {}", found.measured);
             assert!(tried <= 8, "{tried}");
         }
     }

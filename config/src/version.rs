@@ -1,0 +1,97 @@
+//! The lowest format version that expresses a document (decision 0035).
+//!
+//! Version 2 added what decides the size and the form of an answer: the fields of a filter's `output` other than
+//! `format: json`, `notice` and `budget.bytes`, and of an exposition `tokens`, `inputs` and `limits.output`.
+//!
+//! Everything is destructured: a field does not compile until it is placed in a version here.
+
+use tamis_engine::{BudgetSpec, FilterSpec, FormatSpec, OutputSpec, ToolFilter};
+
+use crate::{CallLimits, ExpositionDocument, ExpositionTool, TokenSettings};
+
+/// The version of every service document, and of every document that stops an exposition: both have the form of version
+/// 1, and hold no filter.
+pub const FIRST_VERSION: u32 = 1;
+
+/// Returns the lowest version that expresses `document`, whatever version it carries.
+#[must_use]
+pub fn lowest_version(document: &ExpositionDocument) -> u32 {
+    let ExpositionDocument {
+        format_version: _,
+        id: _,
+        service: _,
+        enforcement: _,
+        tools,
+        credentials: _,
+        access: _,
+        limits,
+        audit: _,
+        tokens,
+        inputs,
+    } = document;
+    let CallLimits {
+        requests_per_second: _,
+        burst: _,
+        concurrent: _,
+        timeout_ms: _,
+        max_response_bytes: _,
+        output: answers,
+    } = limits;
+    let own = *tokens != TokenSettings::default() || inputs.is_some() || !answers.is_none();
+    if own || tools.values().any(tool_is_second) { 2 } else { FIRST_VERSION }
+}
+
+/// Returns whether a published tool uses a field of version 2.
+fn tool_is_second(tool: &ExpositionTool) -> bool {
+    let ExpositionTool { filter, filter_set: _ } = tool;
+    match filter.as_deref() {
+        None => false,
+        Some(ToolFilter::Single(filter)) => filter_is_second(filter),
+        Some(ToolFilter::Branches(branches)) => branches.iter().any(filter_is_second),
+    }
+}
+
+fn filter_is_second(filter: &FilterSpec) -> bool {
+    let FilterSpec {
+        test: _,
+        otherwise: _,
+        passthrough: _,
+        retain: _,
+        patches: _,
+        root: _,
+        max_items: _,
+        select: _,
+        exclude: _,
+        drop_nulls: _,
+        drop_empty: _,
+        text: _,
+        output,
+        compact: _,
+    } = filter;
+    output.as_deref().is_some_and(output_is_second)
+}
+
+fn output_is_second(output: &OutputSpec) -> bool {
+    let OutputSpec { preset, format, structured, notice: _, inputs, budget, strategy, algorithm, levels, chunks, toon } =
+        output;
+    let format = match format {
+        None => false,
+        Some(FormatSpec::One(name)) => name != "json",
+        Some(FormatSpec::Of(_)) => true,
+    };
+    let tokens = budget.as_ref().is_some_and(|BudgetSpec { bytes: _, tokens }| tokens.is_some());
+    format
+        || tokens
+        || preset.is_some()
+        || structured.is_some()
+        || !inputs.is_empty()
+        || strategy.is_some()
+        || algorithm.is_some()
+        || levels.is_some()
+        || chunks.is_some()
+        || toon.is_some()
+}
+
+#[cfg(test)]
+#[path = "version_tests.rs"]
+mod tests;

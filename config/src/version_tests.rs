@@ -1,0 +1,65 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Digest, FORMAT_VERSION};
+
+/// A document with these fields, and a tool with this filter.
+fn document(fields: &Value, filter: &Value) -> ExpositionDocument {
+    let mut document = json!({
+        "formatVersion": 1, "id": {"namespace": "n", "name": "e"}, "service": Digest::of(b"s"),
+        "enforcement": "Advisory", "tools": {"other": {}, "get": {"filter": filter, "filterSet": "n/set"}},
+    });
+    for (field, value) in fields.as_object().expect("fields") {
+        document[field] = value.clone();
+    }
+    serde_json::from_value(document).unwrap_or_else(|error| panic!("{error}: {fields} {filter}"))
+}
+
+#[test]
+fn a_document_carries_the_lowest_version_that_expresses_it() {
+    let filters = [
+        (1, json!({})),
+        (1, json!({"passthrough": true})),
+        (1, json!({"select": {"a": "b"}, "maxItems": 3, "dropNulls": true, "compact": {"item": "x"}})),
+        (1, json!({"output": {}})),
+        (1, json!({"output": {"format": "json", "notice": false, "budget": {"bytes": 9}}})),
+        (2, json!({"output": {"format": "toon"}})),
+        (2, json!({"output": {"format": "auto"}})),
+        (2, json!({"output": {"format": ["json"]}})),
+        (2, json!({"output": {"budget": {"tokens": 9}}})),
+        (2, json!({"output": {"budget": {"bytes": 9, "tokens": 9}}})),
+        (2, json!({"output": {"preset": "issues"}})),
+        (2, json!({"output": {"structured": "always"}})),
+        (1, json!({"output": {"inputs": []}})),
+        (2, json!({"output": {"inputs": ["_format"]}})),
+        (2, json!({"output": {"strategy": "default"}})),
+        (2, json!({"output": {"strategy": {"name": "default"}}})),
+        (2, json!({"output": {"algorithm": "greedy"}})),
+        (2, json!({"output": {"levels": {"short": ["a"]}}})),
+        (2, json!({"output": {"chunks": {}}})),
+        (2, json!({"output": {"toon": {"indent": 2}}})),
+    ];
+    let fields = [
+        (1, json!({})),
+        (1, json!({"limits": {"timeoutMs": 9, "concurrent": 1}, "audit": "Full", "access": "anonymous"})),
+        (1, json!({"limits": {"output": {}}})),
+        (2, json!({"limits": {"output": {"bytes": 1}}})),
+        (2, json!({"limits": {"output": {"tokens": 1}}})),
+        (1, json!({"tokens": {"tokenizer": "o200k_base", "factor": 1}})),
+        (2, json!({"tokens": {"tokenizer": "estimate"}})),
+        (2, json!({"tokens": {"factor": 1.5}})),
+        (2, json!({"inputs": []})),
+        (2, json!({"inputs": ["chunk"]})),
+    ];
+    for (of_fields, fields) in &fields {
+        for (of_filter, filter) in &filters {
+            let branches = json!([{"test": {"path": "/a", "value": 1}}, filter]);
+            for filter in [filter, &branches] {
+                let document = document(fields, filter).at_lowest_version();
+                let version = *of_fields.max(of_filter);
+                assert_eq!(document.format_version, version, "{fields} {filter}");
+                assert!(version <= FORMAT_VERSION);
+            }
+        }
+    }
+}

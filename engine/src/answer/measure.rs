@@ -1,0 +1,134 @@
+//! How large an answer is, in the units of its budget.
+
+use super::{ADDED, Cut, Form, Frame};
+use crate::work::Work;
+use crate::{Budget, Bytes, Parts, Structured, TokenCounter, TokenReport, Tokens, stream};
+
+/// The blocks that go to the model.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) text: String,
+    pub(crate) notice: Option<String>,
+    pub(crate) structured: Structured,
+}
+
+impl Output {
+    /// Adds its frame to an output that is JSON.
+    pub(crate) fn json(frame: Frame<'_>, text: String, cut: Cut<'_>, work: &Work<'_>) -> Self {
+        if !frame.structured {
+            return Self::text(frame, text, cut);
+        }
+        let members = frame.members(cut);
+        let structured = if members.is_empty() || Form::of(&text) == Form::Wrapped {
+            Structured::Text { members }
+        } else {
+            // No name may occur twice, in any spelling: readers would take different values.
+            match stream::without_members(&text, &ADDED, work) {
+                None => Structured::Text { members },
+                Some(text) => {
+                    let json = Structured::Text { members }.to_json(&text);
+                    json.map_or(Structured::None, Structured::Json)
+                }
+            }
+        };
+        Self { text, notice: frame.notice(cut), structured }
+    }
+
+    /// Adds its frame to an output without structured content.
+    pub(crate) fn text(frame: Frame<'_>, text: String, cut: Cut<'_>) -> Self {
+        Self { text, notice: frame.notice(cut), structured: Structured::None }
+    }
+
+    /// Returns the bytes of the text blocks or of the structured content, whichever are more.
+    pub(crate) fn bytes(&self) -> Bytes {
+        let Self { text, notice, structured } = self;
+        let blocks = text.len() + notice.as_ref().map_or(0, String::len);
+        let object = structured.parts(text).map_or(0, |Parts { open, json, rest }| {
+            open.len() + json.len() + rest.iter().map(|part| part.len()).sum::<usize>()
+        });
+        Bytes(blocks.max(object))
+    }
+}
+
+/// The size of an answer: of its text blocks or of its structured content, whichever is larger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) bytes: Bytes,
+    /// If there is a limit in tokens. Where the answer has far more tokens than the limit, any number that is far above it.
+    pub(crate) tokens: Option<Tokens>,
+}
+
+/// The budget of an answer as the unit of sizes: the whole budget is [`Scale::WHOLE`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scale<'a> {
+    pub(crate) budget: Budget,
+    pub(crate) counter: TokenCounter<'a>,
+    pub(crate) work: &'a Work<'a>,
+}
+
+impl Scale<'_> {
+    /// The size of the budget.
+    pub(crate) const WHOLE: u64 = 1 << 32;
+    /// Tokens are counted up to this many times the limit, to learn by how much an answer exceeds it.
+    const BEYOND: usize = 4;
+
+    /// A byte that is counted takes about as long as this many steps.
+    const STEPS_PER_BYTE: usize = 4;
+
+    /// Counts the tokens of `text`, at least as far as `most`.
+    pub(crate) fn count(&self, text: &str, most: Tokens) -> Tokens {
+        let mut keep_going = |bytes: usize| self.work.spend_unbounded(bytes * Self::STEPS_PER_BYTE);
+        // An interrupted run has no result, whatever its size.
+        self.counter.count(text, most, &mut keep_going).unwrap_or_default()
+    }
+
+    /// Measures an answer.
+    pub(crate) fn measure(&self, output: &Output) -> Size {
+        let most = |limit: Tokens| Tokens(limit.0.saturating_mul(Self::BEYOND));
+        Size { bytes: output.bytes(), tokens: self.budget.tokens.map(|limit| self.tokens(output, most(limit))) }
+    }
+
+    /// Counts the tokens of an answer, at least as far as `most`.
+    pub(crate) fn tokens(&self, output: &Output, most: Tokens) -> Tokens {
+        let Output { text, notice, structured } = output;
+        let first = self.count(text, most);
+        let second = notice.as_ref().map_or(Tokens(0), |notice| self.count(notice, most));
+        let blocks = Tokens(first.0.saturating_add(second.0));
+        if blocks > most {
+            return blocks;
+        }
+        let structured = match structured {
+            Structured::None => Tokens(0),
+            Structured::Text { members } if members.is_empty() && Form::of(text) == Form::Object => first,
+            Structured::Text { .. } => structured.to_json(text).map_or(Tokens(0), |object| self.count(&object, most)),
+            Structured::Json(object) => self.count(object, most),
+        };
+        blocks.max(structured)
+    }
+
+    /// Returns the share of the budget that a size is, rounded up. A size fits if it is at most [`Scale::WHOLE`].
+    pub(crate) fn share(&self, Size { bytes, tokens }: Size) -> u64 {
+        let of = |size: usize, limit: Option<usize>| {
+            let limit = limit.map_or(u128::MAX, |limit| limit as u128).max(1);
+            (size as u128 * u128::from(Self::WHOLE)).div_ceil(limit)
+        };
+        let bytes = of(bytes.0, self.budget.bytes.map(|bytes| bytes.0));
+        let tokens = of(tokens.unwrap_or_default().0, self.budget.tokens.map(|tokens| tokens.0));
+        u64::try_from(bytes.max(tokens)).unwrap_or(u64::MAX)
+    }
+
+    /// Returns whether a size fits into the budget.
+    pub(crate) fn fits(&self, size: Size) -> bool {
+        self.share(size) <= Self::WHOLE
+    }
+
+    /// Returns the report of an answer's tokens. `size` was measured of the answer: beyond the limit, tokens are counted
+    /// again to the end.
+    pub(crate) fn report(&self, output: &Output, size: Size) -> Option<TokenReport> {
+        let counted = size.tokens.map(|counted| {
+            let beyond = Some(counted) > self.budget.tokens;
+            if beyond { self.tokens(output, Tokens(usize::MAX)) } else { counted }
+        })?;
+        Some(TokenReport { counted, tokenizer: self.counter.tokenizer.name(), exact: self.counter.is_exact() })
+    }
+}
