@@ -65,7 +65,7 @@ async fn owned_objects_are_recreated_and_foreign_ones_kept() -> Result<()> {
 
     // A document of a format that this gateway does not know, written while the operator does not look.
     env.operator.process.pause()?;
-    let newer = json!([{"op": "replace", "path": "/spec/formatVersion", "value": 2},
+    let newer = json!([{"op": "replace", "path": "/spec/formatVersion", "value": tamis_config::FORMAT_VERSION + 1},
         {"op": "replace", "path": "/spec/digest", "value": "0".repeat(64)}]);
     let patch = ["patch", "gatewayconfig", &name, "-n", "tamis-public", "--type=json", "-p", &newer.to_string()];
     env.cluster.kubectl(&patch, None).await?;
