@@ -14,7 +14,9 @@ mod cluster;
 mod derived;
 mod floors;
 mod keep_or_stop;
+mod manifests;
 mod pause;
+mod refused;
 mod world;
 
 /// The resources of one text, which must be in order.
@@ -365,26 +367,6 @@ fn the_expressions_of_a_set_are_bounded_together() {
 }
 
 #[test]
-fn risk_becomes_annotations() {
-    let table = [
-        ("", (false, false, true)),
-        ("method: POST", (true, false, false)),
-        ("method: DELETE", (true, true, true)),
-        ("method: DELETE, risk: {level: low}", (true, false, true)),
-        ("method: POST, risk: {level: high}, idempotent: true", (true, true, true)),
-        ("method: POST, risk: {mutating: false}", (false, false, false)),
-        ("risk: {level: critical}", (false, false, true)),
-    ];
-    for (action, expected) in table {
-        let text = with(&[("Exposition", "e", "")]).replace("{path: /a}", &format!("{{path: /a, {action}}}"));
-        let compilation = compile(&resources(&text), &CompileEnv::default());
-        let service = compilation.snapshot.services.values().next().unwrap();
-        let risk = service.tools["plain"].risk;
-        assert_eq!((risk.mutating, risk.destructive, risk.idempotent), expected, "{action}");
-    }
-}
-
-#[test]
 fn patterns_of_tool_names() {
     let table = [
         ("*", "", true),
@@ -400,36 +382,6 @@ fn patterns_of_tool_names() {
     ];
     for (pattern, text, expected) in table {
         assert_eq!(tools::matches(pattern, text), expected, "{pattern} {text}");
-    }
-}
-
-#[test]
-fn base_urls() {
-    let table = [
-        ("https://api.example.com/v1", true),
-        ("http://localhost:8080", true),
-        ("http://127.0.0.1:1", true),
-        ("http://[::1]:1", true),
-        ("http://api.team.svc", true),
-        ("http://api.team.svc.cluster.local:80/x", true),
-        ("http://api.example.com", false),
-        ("http://localhost.example.com", false),
-        ("http://10.0.0.1", false),
-        ("http://evilsvc", false),
-        ("https://u@example.com", false),
-        ("https://example.com?", false),
-        ("https://example.com#a", false),
-        ("https://{host}.example.com", false),
-        ("ftp://example.com", false),
-        ("/relative", false),
-        ("https://", false),
-    ];
-    for (url, good) in table {
-        let text = with(&[])
-            .replace("https://example.com", url)
-            .replace(&format!("baseUrl: {url}"), &format!("baseUrl: '{url}'"));
-        let compilation = compile(&resources(&text), &CompileEnv::default());
-        assert_eq!(!compilation.has_errors(), good, "{url}: {:?}", said(&compilation));
     }
 }
 
@@ -451,158 +403,4 @@ fn ten_thousand_expositions() {
     let compilation = compile(&resources, &CompileEnv::default());
     println!("{} bytes read in {read:?}, compiled in {:?}", text.len(), begun.elapsed() - read);
     assert_eq!(compilation.snapshot.expositions.len(), 10_000);
-}
-
-#[test]
-fn every_field_of_a_kimbap_manifest_arrives() {
-    let text = include_str!("../read/kimbap_full.yaml");
-    let parsed = parse_document("tracker.yaml", text.as_bytes());
-    let loaded = Loaded {
-        resources: parsed.resources.clone(),
-        diagnostics: parsed.diagnostics.clone(),
-        files: vec![parsed.clone()],
-    };
-    let said: Vec<String> = diagnose(&loaded).iter().map(ToString::to_string).collect();
-    let fields: Vec<&str> = said.iter().filter_map(|line| line.split(": ").nth(2)).collect();
-    assert_eq!(fields, ["aliases", "triggers", "gotchas", "recipes", "actions.list-tickets.aliases"], "{said:#?}");
-    assert!(said.iter().all(|line| line.contains("warning: ") && line.contains("has no effect")), "{said:#?}");
-
-    let mut all = parsed.resources;
-    all.extend(&resources(
-        "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: e}\nspec: {service: {name: tracker, version: 1.2.0}}\n",
-    ));
-    let compilation = compile(&all, &CompileEnv::default());
-    let service = compilation.snapshot.services.values().next().unwrap();
-    let list = &service.tools["list-tickets"];
-    assert_eq!(list.description.as_deref(), Some("Tickets of a project\n\nWarning: Slow for large projects"));
-    assert_eq!(
-        list.input_schema.as_str(),
-        r#"{"type":"object","properties":{"project":{"type":"string"},"state":{"type":"string","enum":["open","closed"],"default":"open"},"labels":{"type":"array"}},"required":["project"],"additionalProperties":false}"#
-    );
-    assert_eq!((list.risk.mutating, list.risk.destructive, list.risk.idempotent), (false, false, true));
-    let Call::Http(http) = &list.call else { panic!("an HTTP call") };
-    assert_eq!(http.extract.as_deref(), Some("data.tickets"));
-    assert_eq!(http.request.styles["labels"], tamis_config::ArgumentStyle::Comma);
-    assert_eq!(http.request.path_params["project"], "{project}");
-    assert_eq!(http.request.headers["X-Client"], "tamis");
-    let retry = http.retry.as_ref().unwrap();
-    assert_eq!((retry.max_attempts, retry.backoff_ms, &retry.retry_on[..]), (3, 500, &[429, 503][..]));
-    let pages = list.pagination.as_ref().unwrap();
-    assert_eq!((pages.max_pages, pages.next_path.as_deref()), (5, Some("data.next")));
-    assert_eq!(http.error_mapping[&404], "no such project");
-    assert_eq!(http.error_mapping[&403], "not yours");
-    let create = &service.tools["create-ticket"];
-    assert_eq!((create.risk.mutating, create.risk.destructive), (true, true));
-    let Call::Http(http) = &create.call else { panic!("an HTTP call") };
-    assert!(http.auth.is_some() && http.request.body.is_some());
-    let tools = &compilation.snapshot.expositions[&id()].tools;
-    let single = |tool: &str| match tools[tool].filter.as_deref() {
-        Some(ToolFilter::Single(spec)) => spec.clone(),
-        other => panic!("{other:?}"),
-    };
-    let filter = single("list-tickets");
-    assert_eq!((filter.max_items, filter.drop_nulls, filter.compact.is_some()), (Some(25), true, true));
-    let text = single("get-log").text.unwrap();
-    assert_eq!(
-        (text.strip_ansi, text.dedup, text.max_lines, text.on_empty.as_deref()),
-        (true, true, Some(100), Some("nothing"))
-    );
-}
-
-#[test]
-fn what_comes_later_is_refused_by_name_and_place() {
-    let action = |field: &str| {
-        format!("name: n\nversion: 1.0.0\nbase_url: https://a.example\nactions:\n  a:\n    path: /a\n    {field}\n")
-    };
-    let spec = |kind: &str, spec: &str| {
-        format!("apiVersion: tamis.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  {spec}\n")
-    };
-    let exposition = |field: &str| spec("Exposition", &format!("service: {{name: s, version: '1'}}\n  {field}"));
-    let table = [
-        (action("command: [ls, -l]"), "7:", "actions.a.command"),
-        (action("json_flag: --json"), "7:", "actions.a.json_flag"),
-        (action("success_codes: [0, 1]"), "7:", "actions.a.success_codes"),
-        (action("inline_script: tell"), "7:", "actions.a.inline_script"),
-        ("name: n\nversion: 1.0.0\nadapter: command\ncommand_spec: {}\nactions: {}\n".into(), "3:1", "adapter"),
-        (spec("ServiceManifest", "version: 1.0.0\n  command: {}"), "6:", "spec.command"),
-        (spec("ServiceManifest", "version: 1.0.0\n  openapi: {}"), "6:", "spec.openapi"),
-        (spec("ServiceManifest", "version: 1.0.0\n  mcp: {url: a}"), "6:", "spec.mcp"),
-        (exposition("access: {jwt: {}}"), "6:", "spec.access.jwt"),
-        (spec("ConfigurationPlan", "tls: {}"), "5:", "spec.tls"),
-        (spec("ConfigurationPlan", "headers: {forward: [a]}"), "5:", "spec.headers.forward"),
-        (spec("GatewayGroup", "commands: {enabled: true}"), "5:", "spec.commands.enabled"),
-        (spec("GatewayGroup", "store: {redis: {}}"), "5:", "spec.store"),
-    ];
-    for (text, place, field) in table {
-        let said: Vec<_> =
-            parse_document("a.yaml", text.as_bytes()).diagnostics.iter().map(ToString::to_string).collect();
-        let found = said.iter().any(|line| {
-            let rest = line.strip_prefix(&format!("a.yaml:{place}"));
-            rest.is_some_and(|rest| rest.contains(&format!("error: {field}: ")) && rest.contains("not implemented yet"))
-        });
-        assert!(found, "{text}\n{said:#?}");
-    }
-}
-
-#[test]
-fn a_collector_is_named_by_its_base_url() {
-    let wrong = [
-        ("endpoint: 'otel:4318'", "spec.tracing.endpoint: is not the base URL"),
-        ("endpoint: 'http://a:b@otel'", "spec.tracing.endpoint: is not the base URL"),
-        ("endpoint: 'http://otel?key=b'", "spec.tracing.endpoint: is not the base URL"),
-        ("endpoint: 'http://otel', samplingRatePerMillion: 1000001", "spec.tracing.samplingRatePerMillion: is greater"),
-    ];
-    let said = |tracing: &str| {
-        let text = format!(
-            "apiVersion: tamis.dev/v1alpha1\nkind: GatewayGroup\nmetadata: {{name: a}}\nspec:\n  tracing: {{{tracing}}}\n"
-        );
-        let parsed = parse_document("a.yaml", text.as_bytes());
-        parsed.diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>()
-    };
-    for (tracing, expected) in wrong {
-        let said = said(tracing);
-        assert!(said.iter().any(|line| line.starts_with("a.yaml:5:") && line.contains(expected)), "{said:#?}");
-    }
-    assert_eq!(said("endpoint: 'https://otel:4318/in', samplingRatePerMillion: 0"), Vec::<String>::new());
-}
-
-#[test]
-fn a_group_has_from_1_to_1024_workers() {
-    for (number, is_valid) in [(0, false), (1, true), (1024, true), (1025, false)] {
-        let text = format!(
-            "apiVersion: tamis.dev/v1alpha1\nkind: GatewayGroup\nmetadata: {{name: a}}\nspec:\n  workers: {number}\n"
-        );
-        let said = parse_document("a.yaml", text.as_bytes()).diagnostics;
-        let said: Vec<_> = said.iter().map(ToString::to_string).collect();
-        let wrong = format!(
-            "a.yaml:5:3: error: spec.workers: {number} is not a number from 1 to 1024; write one, or remove the field"
-        );
-        assert_eq!(said, if is_valid { Vec::new() } else { vec![wrong] });
-    }
-}
-
-#[test]
-fn one_mistake_does_not_hide_the_next() {
-    let said = |text: &str| {
-        let parsed = parse_document("a.yaml", text.as_bytes());
-        let loaded = Loaded {
-            resources: parsed.resources.clone(),
-            diagnostics: parsed.diagnostics.clone(),
-            files: vec![parsed],
-        };
-        diagnose(&loaded).iter().map(|d| format!("{}: {}, {}", d.field, d.message, d.remedy)).collect::<Vec<_>>()
-    };
-    let limits = "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: a}\nspec:\n  service: {name: s, version: '1'}\n  \
-         limits: {timeout: 30, concurrent: 0, burst: 1, requestsPerSecond: -1, maxResponseBytes: 1 MB}\n";
-    let found = said(limits);
-    assert!(found.contains(&"spec.limits.timeout: 30 has no unit, write 30s".to_owned()), "{found:#?}");
-    for field in ["timeout", "concurrent", "requestsPerSecond", "maxResponseBytes"] {
-        let of_field = found.iter().filter(|line| line.starts_with(&format!("spec.limits.{field}: "))).count();
-        assert_eq!(of_field, 1, "{field}: {found:#?}");
-    }
-    let filters = "apiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {name: a}\nspec:\n  service: {name: s, version: '1'}\n  \
-         filters:\n    one: {retian: [/a]}\n    two: {retain: [a]}\n";
-    let found = said(filters);
-    assert!(found.iter().any(|line| line.starts_with("spec.filters.one.retian: ")), "{found:#?}");
-    assert!(found.iter().any(|line| line.starts_with("spec.filters.two.retain[0]: ")), "{found:#?}");
 }
