@@ -40,13 +40,13 @@ fn row(name: &str, payload: &[u8]) -> Result<()> {
     let value: Value = serde_json::from_slice(payload)?;
     let options = ToonOptions::default();
     let their_options = EncodeOptions::new().with_indent(Indent::Spaces(options.indent));
-    let ours = || document.toon(&options, false).expect("no half of a surrogate pair");
+    let encode = || document.toon(&options, false).expect("no half of a surrogate pair");
     let theirs = || toon_format::encode(&value, &their_options).expect("JSON");
     let table = || document.table(true);
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         rounds.push([
-            repeat(|n| Ok(time(|| (0..n).for_each(|_| drop(black_box(ours()))))))?,
+            repeat(|n| Ok(time(|| (0..n).for_each(|_| drop(black_box(encode()))))))?,
             repeat(|n| Ok(time(|| (0..n).for_each(|_| drop(black_box(theirs()))))))?,
             repeat(|n| Ok(time(|| (0..n).for_each(|_| drop(black_box(table()))))))?,
         ]);
@@ -54,12 +54,12 @@ fn row(name: &str, payload: &[u8]) -> Result<()> {
     let size = document.as_str().len();
     let of = |i: usize| size as f64 / middle(rounds.iter().map(|round| round[i]).collect()) * 1e3;
     let times = middle(rounds.iter().map(|round| round[1] / round[0]).collect());
-    let used = allocation_counter::measure(|| drop(black_box(ours())));
+    let used = allocation_counter::measure(|| drop(black_box(encode())));
     let their_use = allocation_counter::measure(|| drop(black_box(theirs())));
     let table = if table().is_some() { format!("{:.0}", of(2)) } else { "-".to_owned() };
     println!(
         "  {name:<28}{size:>9}{:>9}{:>8.0}{times:>8.1}{:>9}{:>10}{:>10.0}{:>12}{:>11}{table:>12}",
-        ours().len(),
+        encode().len(),
         of(0),
         used.count_total,
         used.bytes_max,

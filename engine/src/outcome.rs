@@ -231,7 +231,7 @@ pub struct Refused {
     /// The report for logs, metrics and audit; never for the caller. Boxed to keep results small.
     pub report: Box<Report>,
     /// Set if there is no chunk of the number that the call asks for. This is the caller's mistake, and no failed stage:
-    /// the caller is told the range.
+    /// the error names the range.
     pub page: Option<PageError>,
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
+use crate::work::Work;
+
 /// A tokenizer: it says how many tokens a text has.
 ///
 /// The count of a text is the same on every machine and at every time, and takes time linear in the text.
@@ -117,7 +119,15 @@ impl TokenCounter<'_> {
         let counted = self.tokenizer.count(text, self.factor.within(most), keep_going);
         counted.map(|tokens| self.factor.apply(tokens))
     }
+
+    /// As [`TokenCounter::count`], as part of a run. Returns `None` if the run is interrupted.
+    pub(crate) fn count_within(&self, text: &str, most: Tokens, work: &Work<'_>) -> Option<Tokens> {
+        self.count(text, most, &mut |bytes| work.spend_unbounded(bytes * STEPS_PER_BYTE))
+    }
 }
+
+/// A byte that is counted takes about as long as this many steps.
+const STEPS_PER_BYTE: usize = 4;
 
 #[cfg(test)]
 mod tests {

@@ -9,13 +9,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use tamis_crds::FoundFilter;
 use tamis_engine::{
     Budget, Bytes, Call, CompileOptions, Enforcement, Factor, Filtered, Finding, Format, Input, Page, PageInputs,
-    PageRequest, Refused, Report, ResponseType, Severity, Stage, TokenCounter, Tokens, ToolKind,
+    PageRequest, Refused, Report, ResponseType, Severity, Stage, TokenCounter, Tokens, ToolKind, UnknownFormat,
 };
-
 use tamis_tokens::TokenizerName;
 
 use crate::logging::LogArgs;
@@ -79,8 +78,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     budget_tokens: Option<u64>,
     /// The output format, in place of the filter's. `auto` takes the one with the fewest tokens.
-    #[arg(long, value_enum)]
-    format: Option<FormatName>,
+    #[arg(long, value_parser = PossibleValuesParser::new(Format::CHOICES).try_map(formats))]
+    format: Option<&'static [Format]>,
     /// What counts tokens: o200k_base, cl100k_base or estimate.
     #[arg(long, value_name = "NAME", default_value_t)]
     tokenizer: TokenizerName,
@@ -109,25 +108,10 @@ pub(crate) struct Args {
     input: Option<PathBuf>,
 }
 
-/// A value of `--format`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FormatName {
-    Json,
-    Table,
-    Toon,
-    Auto,
-}
-
-impl FormatName {
-    /// Returns the formats to choose from.
-    fn formats(self) -> &'static [Format] {
-        match self {
-            Self::Json => &[Format::Json],
-            Self::Table => &[Format::Table],
-            Self::Toon => &[Format::Toon],
-            Self::Auto => &Format::ALL,
-        }
-    }
+/// Returns the formats that a value of `--format` names.
+#[expect(clippy::needless_pass_by_value, reason = "clap passes the value")]
+fn formats(name: String) -> Result<&'static [Format], UnknownFormat> {
+    Format::choice(&name).ok_or(UnknownFormat)
 }
 
 /// Parses `--factor`.
@@ -185,8 +169,8 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         Ok(page) => page,
         Err(error) => usage!("{error}"),
     };
-    let formats = args.format.map(FormatName::formats);
-    let counts = budget.tokens.is_some() || program.counts_tokens() || formats.is_some_and(|formats| formats.len() > 1);
+    let chooses = args.format.is_some_and(|formats| formats.len() > 1);
+    let counts = budget.tokens.is_some() || program.counts_tokens() || chooses;
     // Loading a vocabulary takes a moment.
     let tokenizer = tamis_tokens::tokenizer(if counts { args.tokenizer } else { TokenizerName::Estimate });
     let factor = Factor::new(args.factor).unwrap_or(Factor::ONE);
@@ -195,7 +179,7 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         budget,
         counter: TokenCounter { tokenizer: &*tokenizer, factor },
         pagination: None,
-        formats,
+        formats: args.format,
         page,
         inputs: PageInputs::ALL,
     };

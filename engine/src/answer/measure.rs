@@ -41,12 +41,16 @@ impl Output {
 
     /// Returns the bytes of the text blocks or of the structured content, whichever are more.
     pub(crate) fn bytes(&self) -> Bytes {
-        let Self { text, notice, structured } = self;
-        let blocks = text.len() + notice.as_ref().map_or(0, String::len);
+        let Self { text, notice: _, structured } = self;
         let object = structured.parts(text).map_or(0, |Parts { open, json, rest }| {
             open.len() + json.len() + rest.iter().map(|part| part.len()).sum::<usize>()
         });
-        Bytes(blocks.max(object))
+        Bytes(self.block_bytes().max(object))
+    }
+
+    /// Returns the bytes of the text blocks.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.text.len() + self.notice.as_ref().map_or(0, String::len)
     }
 }
 
@@ -72,14 +76,10 @@ impl Scale<'_> {
     /// Tokens are counted up to this many times the limit, to learn by how much an answer exceeds it.
     const BEYOND: usize = 4;
 
-    /// A byte that is counted takes about as long as this many steps.
-    const STEPS_PER_BYTE: usize = 4;
-
     /// Counts the tokens of `text`, at least as far as `most`.
     pub(crate) fn count(&self, text: &str, most: Tokens) -> Tokens {
-        let mut keep_going = |bytes: usize| self.work.spend_unbounded(bytes * Self::STEPS_PER_BYTE);
         // An interrupted run has no result, whatever its size.
-        self.counter.count(text, most, &mut keep_going).unwrap_or_default()
+        self.counter.count_within(text, most, self.work).unwrap_or_default()
     }
 
     /// Measures an answer.
@@ -88,8 +88,18 @@ impl Scale<'_> {
         Size { bytes: output.bytes(), tokens: self.budget.tokens.map(|limit| self.tokens(output, most(limit))) }
     }
 
+    /// Returns the size of an answer if it fits. Of one that does not, no more is counted than shows that.
+    pub(crate) fn fitting(&self, output: &Output) -> Option<Size> {
+        let bytes = Size { bytes: output.bytes(), tokens: None };
+        if !self.fits(bytes) {
+            return None;
+        }
+        let size = Size { tokens: self.budget.tokens.map(|limit| self.tokens(output, limit)), ..bytes };
+        self.fits(size).then_some(size)
+    }
+
     /// Counts the tokens of an answer, at least as far as `most`.
-    pub(crate) fn tokens(&self, output: &Output, most: Tokens) -> Tokens {
+    fn tokens(&self, output: &Output, most: Tokens) -> Tokens {
         let Output { text, notice, structured } = output;
         let first = self.count(text, most);
         let second = notice.as_ref().map_or(Tokens(0), |notice| self.count(notice, most));

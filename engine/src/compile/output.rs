@@ -67,8 +67,10 @@ pub(super) fn compile(
 /// Returns the formats to choose from; none after an error.
 fn formats(format: &FormatSpec, findings: &mut Findings<'_>) -> Vec<Format> {
     let names = match format {
-        FormatSpec::One(name) if name == "auto" => return Format::ALL.to_vec(),
-        FormatSpec::One(name) => std::slice::from_ref(name),
+        FormatSpec::One(name) => match Format::choice(name) {
+            Some(formats) => return formats.to_vec(),
+            None => std::slice::from_ref(name),
+        },
         FormatSpec::Of(names) => names,
     };
     let remedy = "use `json`, `table`, `toon`, `auto`, or a list of the first three";

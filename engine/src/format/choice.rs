@@ -143,7 +143,7 @@ impl<'a> Choice<'a, '_> {
                 None => return Some(()),
             },
         };
-        let tokens = self.counter.count(&text, most, &mut |bytes| self.work.spend_unbounded(bytes))?;
+        let tokens = self.counter.count_within(&text, most, self.work)?;
         if tokens <= most {
             self.best = Some(Best { format, text, tokens });
         }

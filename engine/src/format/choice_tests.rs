@@ -47,6 +47,15 @@ impl Tokenizer for Words {
     }
 }
 
+#[test]
+fn each_choice_has_a_name() {
+    for name in Format::CHOICES {
+        let formats = Format::choice(name).expect(name);
+        assert_eq!(formats, name.parse().map_or(Format::ALL.to_vec(), |format: Format| vec![format]), "{name}");
+    }
+    assert_eq!(Format::choice("xml"), None);
+}
+
 const TOKENIZERS: [&dyn Tokenizer; 2] = [&Estimate, &Words];
 
 fn count(text: &str, tokenizer: &dyn Tokenizer) -> usize {

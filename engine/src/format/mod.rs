@@ -50,6 +50,19 @@ impl Format {
     /// All formats, in the order in which `auto` prefers them.
     pub const ALL: [Self; 3] = [Self::Json, Self::Table, Self::Toon];
 
+    /// The values of `_format` and `--format`: the name of a format, or `auto`.
+    pub const CHOICES: [&str; 4] = ["json", "table", "toon", "auto"];
+
+    /// Returns the formats to choose from for one of [`Format::CHOICES`].
+    #[must_use]
+    pub fn choice(name: &str) -> Option<&'static [Self]> {
+        let all: &'static [Self] = &Self::ALL;
+        match name {
+            "auto" => Some(all),
+            name => all.iter().position(|format| format.as_str() == name).map(|number| &all[number..=number]),
+        }
+    }
+
     /// Returns the name of the format in documents, calls and reports.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -84,6 +84,14 @@ impl Page {
         }
     }
 
+    /// Returns an error if the page is none of an answer with one chunk.
+    pub(crate) fn of_one_chunk(self) -> Result<(), PageError> {
+        match self {
+            Self::Chunk(chunk) if chunk.get() > 1 => Err(PageError::Beyond { chunk, chunks: 1 }),
+            Self::Chunk(_) | Self::All | Self::Window { .. } => Ok(()),
+        }
+    }
+
     /// Returns the items that the page is about, of a list of `total` items. A window beyond the end is empty. A chunk
     /// is a part of the division of the whole list.
     pub(crate) fn window(self, total: usize) -> Range<usize> {

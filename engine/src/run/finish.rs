@@ -6,20 +6,16 @@ use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use memchr::memchr_iter;
-
 use super::list::{Items, Listed};
 use super::{Failure, Run, root};
-use crate::answer::{self, Attempt, Cut, Form, Frame, Output, Scale, Size, fit_json, fit_text, search};
-use crate::fit::{self, Strategy};
+use crate::answer::{self, Attempt, Cut, Form, Frame, Output, Scale, Size, fit_json, search};
 use crate::format::{Format, choice};
 use crate::json::{self, Node, to_string_within};
 use crate::pages::{Division, Page, PageError};
 use crate::program::{Branch, OutputProgram, StructuredMode};
 use crate::stream;
 use crate::template::{CompactProgram, Meter, Room};
-use crate::text::Patterns;
-use crate::{Budget, BudgetReport, Bytes, Stage, Structured, Tokens};
+use crate::{Budget, BudgetReport, Bytes, Stage, Structured};
 
 /// Where a budget finds the items.
 #[derive(Debug, Clone, Copy)]
@@ -67,14 +63,14 @@ impl NoSummary {
 }
 
 /// An answer that was made for one limit in bytes.
-struct Fitted {
-    output: Output,
+pub(super) struct Fitted {
+    pub(super) output: Output,
     /// Set if it was trimmed.
-    budget: Option<BudgetReport>,
+    pub(super) budget: Option<BudgetReport>,
 }
 
 /// Returns the report of an answer that was trimmed to `result` bytes, and fits.
-fn trimmed(scale: Scale<'_>, result: Bytes, original: Bytes) -> BudgetReport {
+pub(super) fn trimmed(scale: Scale<'_>, result: Bytes, original: Bytes) -> BudgetReport {
     BudgetReport { limit: scale.budget, result, ..BudgetReport::new(result, original) }
 }
 
@@ -84,14 +80,29 @@ pub(super) struct Settings<'p> {
     pub(super) program: &'p OutputProgram,
     pub(super) frame: Frame<'p>,
     pub(super) scale: Scale<'p>,
+    /// The formats to choose from.
+    pub(super) formats: &'p [Format],
     /// Whether `null` in a row stands for an absent member.
     pub(super) fill: bool,
 }
 
 impl<'p> Settings<'p> {
-    /// Returns the formats to choose from.
-    pub(super) fn formats(&self, call: &'p crate::Call<'p>) -> &'p [Format] {
-        call.formats.unwrap_or(&self.program.formats)
+    /// Writes a document in the best of `formats`. `payload` is where its payload is. Returns `None` if the run is
+    /// interrupted.
+    pub(super) fn write<'t>(
+        &self,
+        formats: &[Format],
+        text: &'t str,
+        payload: Range<usize>,
+    ) -> Option<choice::Written<'t>> {
+        let request = choice::Request { formats, toon: self.program.toon, fill: self.fill };
+        choice::write(text, payload, &request, self.scale.counter, self.scale.work)
+    }
+
+    /// Returns the report of levels. `items` has the number of items for each level.
+    fn levels(&self, items: impl IntoIterator<Item = usize>) -> Vec<(Box<str>, usize)> {
+        let levels = self.program.fit.levels.iter().map(|level| level.name().into());
+        levels.zip(items).filter(|(_, items)| *items > 0).collect()
     }
 
     /// Adds its frame to a document in a format.
@@ -105,7 +116,7 @@ impl<'p> Settings<'p> {
 
 impl<'p> Run<'p> {
     /// Returns how the answer is made. `branch` is `None` for an output that passes unchanged.
-    fn settings(&self, branch: Option<&'p Branch>) -> Settings<'p> {
+    pub(super) fn settings(&self, branch: Option<&'p Branch>) -> Settings<'p> {
         let program = branch.map_or(&*self.plan.unfiltered, |branch| &*branch.output);
         let Budget { bytes, tokens } = self.call.budget;
         let asked = Budget { bytes: bytes.filter(|bytes| bytes.0 > 0), tokens: tokens.filter(|tokens| tokens.0 > 0) };
@@ -121,25 +132,28 @@ impl<'p> Run<'p> {
                 },
             },
             scale: Scale { budget: program.budget.tightest(asked), counter: self.call.counter, work: self.work },
+            formats: self.call.formats.unwrap_or(&program.formats),
             fill: branch.is_some_and(|branch| branch.drop_nulls),
         }
     }
 
     /// Takes over an answer that fits, or that is the smallest there is.
-    fn finished(&mut self, scale: Scale<'_>, output: Output, size: Size) -> Output {
-        self.report.output_bytes = output.text.len() + output.notice.as_ref().map_or(0, String::len);
+    pub(super) fn finished(&mut self, scale: Scale<'_>, output: Output, size: Size) -> Output {
+        self.report.output_bytes = output.block_bytes();
         self.report.tokens = scale.report(&output, size);
         output
     }
 
     /// Measures an answer. Returns the answer as an error if it does not fit.
-    fn measured(&mut self, scale: Scale<'_>, output: Output) -> Result<Output, Output> {
-        let size = scale.measure(&output);
-        if scale.fits(size) { Ok(self.finished(scale, output, size)) } else { Err(output) }
+    pub(super) fn measured(&mut self, scale: Scale<'_>, output: Output) -> Result<Output, Output> {
+        match scale.fitting(&output) {
+            Some(size) => Ok(self.finished(scale, output, size)),
+            None => Err(output),
+        }
     }
 
     /// Finds the best answer within the budget. `attempt` makes the answer for a limit in bytes, if there is one.
-    fn fitted<E>(
+    pub(super) fn fitted<E>(
         &mut self,
         scale: Scale<'_>,
         attempt: impl Fn(Option<Bytes>) -> Result<Fitted, E>,
@@ -186,7 +200,7 @@ impl<'p> Run<'p> {
     fn plain(&mut self, branch: Option<&'p Branch>, text: String) -> Result<Output, String> {
         let settings = self.settings(branch);
         let Settings { frame, scale, .. } = settings;
-        if *settings.formats(self.call) != [Format::Json] || self.call.page != Page::All {
+        if *settings.formats != [Format::Json] || self.call.page != Page::All {
             return Err(text);
         }
         // If `maxItems` left something out, it shows as many items as it may.
@@ -235,11 +249,7 @@ impl<'p> Run<'p> {
         };
         let Some((place, total)) = place else { return Err(NoSummary::NoList) };
         let Some(Node::Array(items)) = root::at(document, &place) else { return Err(NoSummary::NoList) };
-        if let Page::Chunk(chunk) = self.call.page
-            && chunk.get() > 1
-        {
-            return Err(NoSummary::NoPage(PageError::Beyond { chunk, chunks: 1 }));
-        }
+        self.call.page.of_one_chunk().map_err(NoSummary::NoPage)?;
         let Settings { frame, scale, .. } = self.settings(Some(branch));
         let total = total.unwrap_or(items.len());
         let items = &items[self.call.page.window(items.len())];
@@ -271,10 +281,20 @@ impl<'p> Run<'p> {
     ///
     /// # Errors There is no chunk of the number that the call asks for.
     pub(super) fn json(&mut self, text: String, list: List<'_>, branch: Option<&'p Branch>) -> Result<Output, Failure> {
-        let text = match self.plain(branch, text) {
-            Ok(output) => return Ok(output),
-            Err(text) => text,
-        };
+        match self.plain(branch, text) {
+            Ok(output) => Ok(output),
+            Err(text) => self.shaped(text, list, branch),
+        }
+    }
+
+    /// As [`Run::json`], for a document that is not the answer as it is: it is too large, or the call or the filter asks for
+    /// a page or for another format.
+    pub(super) fn shaped(
+        &mut self,
+        text: String,
+        list: List<'_>,
+        branch: Option<&'p Branch>,
+    ) -> Result<Output, Failure> {
         let (text, place, before) = match list {
             List::At(place, total) => (text, Some(Cow::Borrowed(place)), total),
             List::Detect => self.detected(text),
@@ -301,10 +321,8 @@ impl<'p> Run<'p> {
 
     /// Writes a document in the best of the formats.
     fn written_as(&mut self, settings: &Settings<'p>, text: &str, payload: Range<usize>) -> (Format, String) {
-        let request =
-            choice::Request { formats: settings.formats(self.call), toon: settings.program.toon, fill: settings.fill };
         // An interrupted run has no result.
-        let Some(written) = choice::write(text, payload, &request, settings.scale.counter, self.work) else {
+        let Some(written) = settings.write(settings.formats, text, payload) else {
             return (Format::Json, String::new());
         };
         if let Some(why) = written.not_toon {
@@ -315,11 +333,7 @@ impl<'p> Run<'p> {
 
     /// Answers with a value that is no list: as it is, in the first level that fits, or cut.
     fn value(&mut self, settings: &Settings<'p>, text: &str, payload: Range<usize>) -> Result<Output, Failure> {
-        if let Page::Chunk(chunk) = self.call.page
-            && chunk.get() > 1
-        {
-            return Err(Self::no_page(PageError::Beyond { chunk, chunks: 1 }));
-        }
+        self.call.page.of_one_chunk().map_err(Self::no_page)?;
         let (format, written) = self.written_as(settings, text, payload.clone());
         self.report.format = Some(format);
         let output = settings.output(format, written, Cut::default());
@@ -331,6 +345,7 @@ impl<'p> Run<'p> {
         drop(output);
         let (head, tail) = (&text[..payload.start], &text[payload.end..]);
         let details = settings.program.fit.details(&text[payload.clone()], true, self.work);
+        let one_of = |level| settings.levels((0..).map(|number| usize::from(Some(number) == level)));
         let mut poorest = Cow::Borrowed(text);
         let mut cut = Cut::default();
         for form in 1..details.len() {
@@ -342,20 +357,14 @@ impl<'p> Run<'p> {
             let (format, written) = self.written_as(settings, &shown, payload);
             if let Ok(output) = self.measured(settings.scale, settings.output(format, written, cut)) {
                 self.report.format = Some(format);
-                self.report.levels = self.levels(settings, details.level(form), 1);
+                self.report.levels = one_of(details.level(form));
                 self.report.budget = Some(trimmed(settings.scale, output.bytes(), original));
                 return Ok(output);
             }
             poorest = Cow::Owned(shown);
         }
-        self.report.levels = self.levels(settings, (details.len() - 1).checked_sub(1), 1);
+        self.report.levels = one_of(details.level(details.len() - 1));
         Ok(self.shrunk(settings, &poorest, None, (format, cut), original))
-    }
-
-    /// Returns the report of levels, where `items` items have `level`.
-    fn levels(&self, settings: &Settings<'p>, level: Option<usize>, items: usize) -> Vec<(Box<str>, usize)> {
-        let level = level.and_then(|level| settings.program.fit.levels.iter().nth(level));
-        level.map(|level| vec![(level.name().into(), items)]).unwrap_or_default()
     }
 
     /// Answers with a list, or with the page of it that the call asks for.
@@ -370,19 +379,14 @@ impl<'p> Run<'p> {
         };
         let (format, written) = self.written_as(settings, &text, range);
         let cut = items.window_cut(&window, self.call.inputs);
-        let output = settings.output(format, written, cut.with(None));
-        let size = settings.scale.measure(&output);
-        let asked = match self.call.page {
-            Page::Chunk(chunk) if chunk.get() > 1 => Some(chunk),
-            Page::Chunk(_) | Page::All | Page::Window { .. } => None,
-        };
-        if settings.scale.fits(size) {
-            if let Some(chunk) = asked {
-                return Err(Self::no_page(PageError::Beyond { chunk, chunks: 1 }));
+        let output = match self.measured(settings.scale, settings.output(format, written, cut.with(None))) {
+            Ok(output) => {
+                self.call.page.of_one_chunk().map_err(Self::no_page)?;
+                self.report.format = Some(format);
+                return Ok(output);
             }
-            self.report.format = Some(format);
-            return Ok(self.finished(settings.scale, output, size));
-        }
+            Err(output) => output,
+        };
         let original = output.bytes();
         drop(output);
         if window.is_empty() {
@@ -392,9 +396,9 @@ impl<'p> Run<'p> {
         let Some(listed) = self.fit_list(settings, items, &window) else {
             return Ok(Output::text(settings.frame, String::new(), Cut::default()));
         };
-        match asked {
-            None => Ok(self.shown(settings, items, listed, original)),
-            Some(number) => self.chunk(settings, items, &listed.division, number),
+        match self.call.page {
+            Page::Chunk(number) if number.get() > 1 => self.chunk(settings, items, &listed.division, number),
+            Page::Chunk(_) | Page::All | Page::Window { .. } => Ok(self.shown(settings, items, listed, original)),
         }
     }
 
@@ -404,8 +408,7 @@ impl<'p> Run<'p> {
         let shown = division.shown().len();
         self.report.chunks = (division.chunks() > 1 && list.is_some()).then_some(division.chunks());
         self.report.list = list.map(|list| list.to_string());
-        let named = settings.program.fit.levels.iter().map(|level| level.name().into()).zip(levels.into_iter().skip(1));
-        self.report.levels = named.filter(|(_, items)| *items > 0).collect();
+        self.report.levels = settings.levels(levels);
         self.report.format = Some(format);
         if !settings.scale.fits(size) {
             let place = answer::List { place: &items.place, total: items.before() };
@@ -469,16 +472,14 @@ impl<'p> Run<'p> {
             return Output::text(settings.frame, String::new(), said);
         };
         let document = read.node;
-        let formats = [format];
-        let request = choice::Request { formats: &formats, toon: settings.program.toon, fill: settings.fill };
         // TOON has no structured content, and as JSON it may be larger or smaller.
         let frame = Frame { structured: settings.frame.structured && format != Format::Toon, ..settings.frame };
         let Ok(output) = self.fitted(settings.scale, |limit| {
             let mut shown = Cow::Borrowed(&document);
             let (cut, budget) = fit_json(&mut shown, list, (text.len(), limit), (&frame, said), self.work);
             let json = to_string_within(&shown, self.work);
-            let written = choice::write(&json, 0..json.len(), &request, settings.scale.counter, self.work);
-            let (format, text) = match written {
+            // An interrupted run has no result.
+            let (format, text) = match settings.write(&[format], &json, 0..json.len()) {
                 Some(written) => (written.format, written.text.into_owned()),
                 None => (Format::Json, String::new()),
             };
@@ -491,106 +492,7 @@ impl<'p> Run<'p> {
     }
 
     /// Returns the error of a call for a page that there is not.
-    fn no_page(error: PageError) -> Failure {
+    pub(super) fn no_page(error: PageError) -> Failure {
         Failure { page: Some(error), ..Failure::new(Stage::Budget, error.to_string()) }
     }
-
-    /// Encodes text, within the budget. The items of a page are its lines.
-    ///
-    /// # Errors There is no chunk of the number that the call asks for.
-    pub(super) fn lines(&mut self, text: String, branch: Option<&'p Branch>) -> Result<Output, Failure> {
-        let settings = self.settings(branch);
-        let Settings { frame, scale, program, .. } = settings;
-        let (text, cut) = match self.call.page {
-            Page::All => (text, Cut::default()),
-            Page::Chunk(chunk) if chunk.get() > 1 => return Err(Self::no_page(PageError::Beyond { chunk, chunks: 1 })),
-            Page::Chunk(_) => (text, Cut::default()),
-            Page::Window { .. } => self.window_of_lines(&text),
-        };
-        let output = match self.measured(scale, Output::text(frame, text, cut)) {
-            Ok(output) => return Ok(output),
-            Err(output) => output,
-        };
-        let (text, original) = (output.text, frame.cost(0, Form::Text, cut).counted());
-        // Which lines of a window a budget keeps, the text says itself.
-        let cut = Cut::default();
-        let original = Bytes(original.0 + text.len());
-        if let Strategy::HeadTail { boost } = &program.fit.strategy
-            && let Some(shown) = self.both_ends(&settings, &text, boost.as_deref(), cut)
-        {
-            let output = Output::text(frame, shown.text, cut);
-            let size = scale.measure(&output);
-            let items_dropped = shown.total - shown.lines.iter().map(ExactSizeIterator::len).sum::<usize>();
-            self.report.budget = Some(BudgetReport { items_dropped, ..trimmed(scale, size.bytes, original) });
-            return Ok(self.finished(scale, output, size));
-        }
-        let whole = frame.cost(text.len(), Form::Text, cut);
-        let Ok(output) = self.fitted(scale, |limit| {
-            let mut cut = cut;
-            let Some(limit) = limit.filter(|limit| !whole.fits(*limit)) else {
-                return Ok::<_, Infallible>(Fitted { output: Output::text(frame, text.clone(), cut), budget: None });
-            };
-            let room = |cut| limit.0.saturating_sub(frame.cost(0, Form::Text, cut).counted().0);
-            let mut fitted = fit_text(&text, room(cut));
-            cut.strings = fitted.as_ref().is_some_and(|fitted| fitted.shortened);
-            if cut.strings {
-                fitted = fit_text(&text, room(cut));
-            }
-            let text = fitted.map_or_else(|| text.clone(), |fitted| fitted.text);
-            let after = frame.cost(text.len(), Form::Text, cut);
-            let budget = BudgetReport {
-                result: after.counted(),
-                strings_truncated: usize::from(cut.strings),
-                ..BudgetReport::new(limit, whole.counted())
-            };
-            Ok(Fitted { output: Output::text(frame, text, cut), budget: Some(budget) })
-        });
-        Ok(output)
-    }
-
-    /// Returns the lines that the call asks for, and what is left out.
-    fn window_of_lines(&self, text: &str) -> (String, Cut<'static>) {
-        let body = text.strip_suffix('\n').unwrap_or(text);
-        let starts: Vec<usize> =
-            std::iter::once(0).chain(memchr_iter(b'\n', body.as_bytes()).map(|at| at + 1)).collect();
-        let window = self.call.page.window(starts.len());
-        let start = starts.get(window.start).copied().unwrap_or(body.len());
-        let end = starts.get(window.end).map_or(body.len(), |next| next - 1);
-        let more = self.call.inputs.window && window.end < starts.len();
-        let cut = Cut {
-            items: answer::Items::cut(window.len(), starts.len()),
-            next: more.then_some(window.end),
-            ..Cut::default()
-        };
-        (body[start.min(end)..end].to_owned(), cut)
-    }
-
-    /// Returns the lines of both ends that fit, and those that match `boost`.
-    fn both_ends(
-        &self,
-        settings: &Settings<'p>,
-        text: &str,
-        boost: Option<&Patterns>,
-        cut: Cut<'_>,
-    ) -> Option<fit::Shown> {
-        let Settings { frame, scale, .. } = *settings;
-        let tokens = |bytes: usize| scale.budget.tokens.map(|_| Tokens(bytes.div_ceil(LINE_BYTES_PER_TOKEN)));
-        let weight = |bytes: usize| scale.share(Size { bytes: Bytes(bytes), tokens: tokens(bytes) });
-        let most_bytes = [
-            scale.budget.bytes.map_or(usize::MAX, |bytes| bytes.0),
-            scale.budget.tokens.map_or(usize::MAX, |tokens| tokens.0.saturating_mul(MOST_BYTES_PER_TOKEN)),
-        ];
-        let most_bytes = most_bytes.into_iter().min().unwrap_or(usize::MAX);
-        let budget = fit::LineBudget { limit: Scale::WHOLE, weight: &weight, most_bytes };
-        let mut measure = |shown: &str| {
-            let share = scale.share(scale.measure(&Output::text(frame, shown.to_owned(), cut)));
-            (!self.work.is_interrupted()).then_some(share)
-        };
-        fit::head_tail(text, boost, budget, &mut measure, self.work)
-    }
 }
-
-/// Bytes of a line for each token, about: the first guess of what a line weighs.
-const LINE_BYTES_PER_TOKEN: usize = 3;
-/// More bytes than nearly all tokens have: what a budget in tokens can hold at most.
-const MOST_BYTES_PER_TOKEN: usize = 32;

@@ -8,7 +8,7 @@ use super::Run;
 use super::finish::Settings;
 use crate::answer::{self, Cut, Output, Scale, Size};
 use crate::fit::{self, Candidates, Details, Form, Problem, Selection};
-use crate::format::{Format, choice};
+use crate::format::Format;
 use crate::json::{self, Node};
 use crate::pages::{Chunk, Division, Index, ListId, ListSettings, PageInputs, divide};
 use crate::stream;
@@ -34,7 +34,7 @@ impl<'t> Items<'t> {
     /// Returns `None` if there is no list at `place`.
     pub(super) fn of(text: &'t str, place: Cow<'t, [usize]>, before: Option<usize>, work: &Work<'_>) -> Option<Self> {
         let range = stream::range(text, &place, work)?;
-        let items: Vec<_> = stream::items(text, range.clone(), work)?.into_iter().map(|item| &text[item]).collect();
+        let items: Vec<_> = stream::elements(text, range.clone(), work)?.into_iter().map(|item| &text[item]).collect();
         let before = before.unwrap_or(items.len());
         Some(Self { text, place, range, items, before, id: OnceCell::new() })
     }
@@ -117,7 +117,7 @@ pub(super) struct Listed {
     pub(super) division: Division,
     pub(super) index: Option<String>,
     pub(super) list: Option<ListId>,
-    /// By level, how many items have it; the first is the item in full.
+    /// By level, how many items have it.
     pub(super) levels: Vec<usize>,
     pub(super) cut: ShownCut,
     /// The sum of the values of what is shown.
@@ -160,7 +160,7 @@ struct Fit<'r, 'p, 't> {
 impl<'p> Run<'p> {
     /// Returns the answer for a window of a list of which not everything fits: in the format that keeps most value.
     pub(super) fn fit_list(&self, settings: &Settings<'p>, items: &Items<'_>, window: &Range<usize>) -> Option<Listed> {
-        let formats = settings.formats(self.call);
+        let formats = settings.formats;
         let mut best: Option<Listed> = None;
         for &format in formats {
             for uniform in uniform(format, settings) {
@@ -336,9 +336,7 @@ impl<'r> Fit<'r, '_, '_> {
 
     /// Writes a document in the format, or as JSON if it cannot be written so.
     fn write(&self, json: &str, list: Range<usize>) -> Option<(Format, String)> {
-        let Settings { program, fill, scale, .. } = self.settings;
-        let request = choice::Request { formats: &[self.format], toon: program.toon, fill: *fill };
-        let written = choice::write(json, list, &request, scale.counter, self.run.work)?;
+        let written = self.settings.write(&[self.format], json, list)?;
         Some((written.format, written.text.into_owned()))
     }
 
@@ -348,7 +346,7 @@ impl<'r> Fit<'r, '_, '_> {
         let is_prefix = shown.last().is_none_or(|last| last + 1 == end);
         ShownCut {
             items: self.items.cut(shown.len()),
-            fewer: selection.iter().filter(|(_, form)| *form > 0).count(),
+            fewer: fewer(selection),
             next: (self.run.call.inputs.window && is_prefix && end < self.items.len()).then_some(end),
         }
     }
@@ -391,7 +389,7 @@ impl<'r> Fit<'r, '_, '_> {
             division,
             inputs: self.run.call.inputs,
             noun: chunks.noun(),
-            fewer: selection.iter().filter(|(_, form)| *form > 0).count(),
+            fewer: fewer(selection),
             summary: &summary,
             list: &|| self.run.list_id(self.settings, self.items),
         };
@@ -409,9 +407,9 @@ impl<'r> Fit<'r, '_, '_> {
         let cut = self.cut(selection);
         let output = self.settings.output(format, text, cut.with(index.as_deref()));
         let size = self.settings.scale.measure(&output);
-        let mut levels = vec![0; 1 + self.settings.program.fit.levels.len()];
-        for (item, form) in selection.iter() {
-            levels[self.details[item].level(form).map_or(0, |level| level + 1)] += 1;
+        let mut levels = vec![0; self.settings.program.fit.levels.len()];
+        for level in selection.iter().filter_map(|(item, form)| self.details[item].level(form)) {
+            levels[level] += 1;
         }
         let list = (division.chunks() > 1 && self.has_index()).then(|| self.run.list_id(self.settings, self.items));
         let value = selection.sum(self.problem.candidates).value;
@@ -419,8 +417,13 @@ impl<'r> Fit<'r, '_, '_> {
     }
 }
 
+/// Returns how many of the items that are shown have fewer fields than in the list.
+fn fewer(selection: &Selection) -> usize {
+    selection.iter().filter(|(_, form)| *form > 0).count()
+}
+
 /// Returns the size that a text adds to an answer: to its second block, and to its structured content.
-pub(super) fn added(scale: &Scale<'_>, text: &str) -> Size {
+fn added(scale: &Scale<'_>, text: &str) -> Size {
     let member = json::encode(text);
     let tokens = scale.budget.tokens.map(|_| Tokens(scale.count(&member, Tokens(usize::MAX)).0 + 6));
     Size { bytes: Bytes(member.len() + 12), tokens }
@@ -430,7 +433,7 @@ impl<'p> Run<'p> {
     /// Returns the id of a list. It is computed once, since it takes a digest of all items.
     pub(super) fn list_id(&self, settings: &Settings<'p>, items: &Items<'_>) -> ListId {
         *items.id.get_or_init(|| {
-            let formats: Vec<_> = settings.formats(self.call).iter().map(|format| format.as_str()).collect();
+            let formats: Vec<_> = settings.formats.iter().map(|format| format.as_str()).collect();
             let id = ListSettings {
                 budget: settings.scale.budget,
                 counter: settings.scale.counter,

@@ -5,6 +5,7 @@ mod cascade;
 mod editable;
 mod finish;
 mod items;
+mod lines;
 mod list;
 mod lookup;
 mod nodes;

@@ -52,7 +52,7 @@ pub(super) fn apply(
         let document = json::read(text.as_bytes(), plan.limits.max_depth, usize::MAX, work).ok()?.node;
         run.encode(branch, document, place.as_ref())
     } else {
-        run.json(text, List::of(branch, place.as_ref()), Some(branch))
+        run.shaped(text, List::of(branch, place.as_ref()), Some(branch))
     };
     Some(run.finish(output))
 }

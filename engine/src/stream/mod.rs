@@ -42,11 +42,11 @@ use crate::run::Editable;
 use crate::work::{Work, stage_steps};
 use crate::{Enforcement, Limits};
 
-pub(crate) use item::{ItemPaths, elements, value_at};
+pub(crate) use item::ItemPaths;
 pub(crate) use keys::Keys;
 use marks::Marks;
 use payload::Facts;
-pub(crate) use place::{items, positions, range};
+pub(crate) use place::{elements, positions, range, value_at};
 use plan::{Route, Stages};
 use prune::Rules;
 use run::Run;

@@ -11,105 +11,127 @@ use crate::work::Work;
 /// Returns the positions of members and elements that `path` leads through. Of equal keys the first counts.
 pub(crate) fn positions(text: &str, path: &[Name], work: &Work<'_>) -> Option<Vec<usize>> {
     let mut positions = Vec::with_capacity(path.len());
-    let mut steps = path.iter();
-    walk(text, work, |run, pos| {
-        let Some(name) = steps.next() else { return Ok(Step::End) };
-        let found = match run.at(pos) {
-            b'{' => child(run, pos, |_, key| Key::from_raw(&text[key]).is(&name.text))?,
-            b'[' => child(run, pos, |at, _| name.index.number() == Some(at))?,
-            _ => None,
-        };
-        Ok(found.map_or(Step::None, |(at, value)| {
-            positions.push(at);
-            Step::Down(value)
-        }))
+    descend(text, path, work, |run, pos, name| {
+        let mut found = None;
+        children(run, pos, |child| {
+            found = child.is(text, name).then_some(child.value);
+            positions.extend(found.map(|_| child.number));
+            found.is_some()
+        })?;
+        Ok(found)
     })?;
     Some(positions)
 }
 
+/// Returns where the value is that `path` names. Of equal keys the last counts.
+pub(crate) fn value_at(text: &str, path: &[Name], work: &Work<'_>) -> Option<Range<usize>> {
+    descend(text, path, work, |run, pos, name| {
+        let mut found = None;
+        children(run, pos, |child| {
+            if child.is(text, name) {
+                found = Some(child.value);
+            }
+            // An element is the only one of its number.
+            found.is_some() && child.key.is_none()
+        })?;
+        Ok(found)
+    })
+}
+
 /// Returns where the value is that the positions of members and elements lead to.
 pub(crate) fn range(text: &str, place: &[usize], work: &Work<'_>) -> Option<Range<usize>> {
-    let mut steps = place.iter();
-    walk(text, work, |run, pos| {
-        let Some(position) = steps.next() else { return Ok(Step::End) };
-        let found = match run.at(pos) {
-            b'{' | b'[' => child(run, pos, |at, _| at == *position)?,
-            _ => None,
-        };
-        Ok(found.map_or(Step::None, |(_, value)| Step::Down(value)))
+    descend(text, place, work, |run, pos, number| {
+        let mut found = None;
+        children(run, pos, |child| {
+            found = (child.number == *number).then_some(child.value);
+            found.is_some()
+        })?;
+        Ok(found)
     })
 }
 
 /// Returns where the elements of the list at `list` are. `None` if the value there is no list.
-pub(crate) fn items(text: &str, list: Range<usize>, work: &Work<'_>) -> Option<Vec<Range<usize>>> {
+pub(crate) fn elements(text: &str, list: Range<usize>, work: &Work<'_>) -> Option<Vec<Range<usize>>> {
     let mut unused = Vec::new();
     let mut run = Run::new(&text.as_bytes()[..list.end], &mut unused, work);
     if run.at(list.start) != b'[' {
         return None;
     }
-    let mut items = Vec::new();
+    let mut elements = Vec::new();
     let (mut pos, mut more) = run.open(list.start, b']').ok()?;
     while more {
         let end = run.skip(pos, DEPTH_CEILING).ok()?;
-        items.push(pos..end);
+        elements.push(pos..end);
         (pos, more) = run.next(end, b']').ok()?;
     }
-    Some(items)
+    Some(elements)
 }
 
-/// What follows on the way to a value.
-enum Step {
-    /// The value at this position.
-    Down(usize),
-    /// Nothing: this is the value.
-    End,
-    /// There is no such value.
-    None,
-}
-
-fn walk(text: &str, work: &Work<'_>, mut step: impl FnMut(&mut Run<'_>, usize) -> Scan<Step>) -> Option<Range<usize>> {
+/// Follows `path` from the document down: `step` returns the position of the value that a part of the path leads to.
+fn descend<T>(
+    text: &str,
+    path: &[T],
+    work: &Work<'_>,
+    mut step: impl FnMut(&mut Run<'_>, usize, &T) -> Scan<Option<usize>>,
+) -> Option<Range<usize>> {
     let mut unused = Vec::new();
     let mut run = Run::new(text.as_bytes(), &mut unused, work);
-    let mut pos = 0;
-    loop {
-        match step(&mut run, pos).ok()? {
-            Step::Down(value) => pos = value,
-            Step::End => return Some(pos..run.skip(pos, DEPTH_CEILING).ok()?),
-            Step::None => return None,
+    let mut pos = scan::blanks(run.bytes, 0, &mut run.tally);
+    for part in path {
+        pos = step(&mut run, pos, part).ok()??;
+    }
+    Some(pos..run.skip(pos, DEPTH_CEILING).ok()?)
+}
+
+/// A member or an element.
+struct Child {
+    /// Its position in the object or array.
+    number: usize,
+    /// Where the key of a member is.
+    key: Option<Range<usize>>,
+    /// The position of its value.
+    value: usize,
+}
+
+impl Child {
+    /// Returns whether `name` names it.
+    fn is(&self, text: &str, name: &Name) -> bool {
+        match &self.key {
+            Some(key) => Key::from_raw(&text[key.clone()]).is(&name.text),
+            None => name.index.number() == Some(self.number),
         }
     }
 }
 
-/// Returns the first member or element of the value at `pos` that `is` accepts, by its position and its key, with the
-/// position of its value.
-fn child(
-    run: &mut Run<'_>,
-    pos: usize,
-    mut is: impl FnMut(usize, Range<usize>) -> bool,
-) -> Scan<Option<(usize, usize)>> {
-    let close = if run.at(pos) == b'{' { b'}' } else { b']' };
+/// Calls `each` with the members or elements of the value at `pos`, until it returns `true`. Any other value has none.
+fn children(run: &mut Run<'_>, pos: usize, mut each: impl FnMut(&Child) -> bool) -> Scan<()> {
+    let close = match run.at(pos) {
+        b'{' => b'}',
+        b'[' => b']',
+        _ => return Ok(()),
+    };
     let (mut pos, mut more) = run.open(pos, close)?;
     let mut number = 0;
     while more {
-        let (key, value) = if close == b'}' {
+        let child = if close == b'}' {
             let end = scan::string(run.bytes, pos + 1)?;
-            (pos..end, scan::colon(run.bytes, end, &mut run.tally)?)
+            Child { number, key: Some(pos..end), value: scan::colon(run.bytes, end, &mut run.tally)? }
         } else {
-            (pos..pos, pos)
+            Child { number, key: None, value: pos }
         };
-        if is(number, key) {
-            return Ok(Some((number, value)));
+        if each(&child) {
+            return Ok(());
         }
         number += 1;
-        let after = run.skip(value, DEPTH_CEILING)?;
+        let after = run.skip(child.value, DEPTH_CEILING)?;
         (pos, more) = run.next(after, close)?;
     }
-    Ok(None)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{items, positions, range};
+    use super::{elements, positions, range, value_at};
     use crate::program::Name;
     use crate::work::Work;
 
@@ -128,17 +150,22 @@ mod tests {
             let names: Vec<_> = path.iter().copied().map(Name::new).collect();
             assert_eq!(positions(text, &names, &work).as_deref(), Some(place), "{path:?}");
             assert_eq!(&text[range(text, place, &work).unwrap()], value, "{path:?}");
+            assert_eq!(&text[value_at(text, &names, &work).unwrap()], value, "{path:?}");
         }
         for path in [&["x"][..], &["n", "x"], &["ab", "2"], &["ab", "x"], &["list", "0"]] {
             let names: Vec<_> = path.iter().copied().map(Name::new).collect();
             assert_eq!(positions(text, &names, &work), None, "{path:?}");
+            assert_eq!(value_at(text, &names, &work), None, "{path:?}");
         }
         for place in [&[3][..], &[0, 0], &[1, 2]] {
             assert_eq!(range(text, place, &work), None, "{place:?}");
         }
         let list = range(text, &[1, 1, 1], &work).unwrap();
-        let items: Vec<_> = items(text, list, &work).unwrap().into_iter().map(|item| &text[item]).collect();
+        let items: Vec<_> = elements(text, list, &work).unwrap().into_iter().map(|item| &text[item]).collect();
         assert_eq!(items, ["1", r#"{"y":"}"}"#, "\"s\""]);
-        assert_eq!(super::items(text, 5..6, &work), None);
+        assert_eq!(elements(text, 5..6, &work), None);
+        let (twice, key) = (r#"{"a":1,"a":[2]}"#, [Name::new("a")]);
+        assert_eq!(positions(twice, &key, &work), Some(vec![0]));
+        assert_eq!(value_at(twice, &key, &work), Some(11..14));
     }
 }

@@ -389,10 +389,10 @@ async fn apply(
     let output = output.clone();
     let (exposition, number) = (Arc::clone(active.exposition), active.call.tool);
     let need = {
-        let (exposition, program, output) = (Arc::clone(&exposition), Arc::clone(&tool.program), output.clone());
+        let (exposition, output) = (Arc::clone(&exposition), output.clone());
         let need = move || {
-            let (_, tool) = exposition.tools().get_index(number).expect("the tool that was called");
-            program.memory_for(output.input(), &exposition.call(tool, asked, None)) as u64
+            let tool = exposition.tool(number);
+            tool.program.memory_for(output.input(), &exposition.call(tool, asked, None)) as u64
         };
         if bytes <= LIGHT_COPIED {
             Ok(need())
@@ -403,7 +403,7 @@ async fn apply(
     let work = move |due: &dyn Fn() -> bool| {
         let begun = Instant::now();
         let run = || {
-            let (_, tool) = exposition.tools().get_index(number).expect("the tool that was called");
+            let tool = exposition.tool(number);
             let call = exposition.call(tool, asked, pagination.as_deref());
             tool.program.apply_until(output.input(), &call, due)
         };

@@ -154,6 +154,14 @@ impl Exposition {
         &self.set.tools
     }
 
+    /// Returns a tool, by its position among the tools.
+    ///
+    /// # Panics
+    /// There is no tool at that position.
+    pub(crate) fn tool(&self, tool: usize) -> &Tool {
+        &self.tools()[tool]
+    }
+
     /// Returns the counters of a tool, by its position among the tools.
     ///
     /// # Panics

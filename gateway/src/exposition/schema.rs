@@ -1,7 +1,7 @@
 //! The schemas that a list advertises.
 
 use serde_json::{Value, json};
-use tamis_engine::ReservedInput;
+use tamis_engine::{Format, ReservedInput};
 
 use crate::mcp::arguments::Reserved;
 
@@ -26,7 +26,7 @@ fn property(input: ReservedInput) -> Value {
         }),
         ReservedInput::Budget => whole("Largest answer to return, in bytes; can only lower the limit that holds"),
         ReservedInput::BudgetTokens => whole("Largest answer to return, in tokens"),
-        ReservedInput::Format => json!({"type": "string", "enum": ["json", "table", "toon", "auto"]}),
+        ReservedInput::Format => json!({"type": "string", "enum": Format::CHOICES}),
         ReservedInput::Chunk => whole("Chunk to return, by its number in the index"),
         ReservedInput::Offset => json!({"type": "integer", "minimum": 0, "description": "First item to return"}),
         ReservedInput::Limit => whole("Number of items to return"),

@@ -96,7 +96,7 @@ impl Reserved {
                 ReservedInput::BudgetTokens => call.budget.tokens = Some(Tokens(above_0("tokens")?)),
                 ReservedInput::Format => {
                     let name = serde_json::from_str::<&str>(value).ok();
-                    let formats = name.and_then(formats);
+                    let formats = name.and_then(Format::choice);
                     call.formats = Some(
                         formats.ok_or_else(|| invalid("must be one of \"json\", \"table\", \"toon\" and \"auto\""))?,
                     );
@@ -109,18 +109,6 @@ impl Reserved {
         call.page = Page::new(page).map_err(|error| self.no_page(error))?;
         Ok(call)
     }
-}
-
-/// Returns the formats that a value of `_format` names.
-fn formats(name: &str) -> Option<&'static [Format]> {
-    Some(match name {
-        "auto" => &Format::ALL,
-        name => match name.parse().ok()? {
-            Format::Json => &[Format::Json],
-            Format::Table => &[Format::Table],
-            Format::Toon => &[Format::Toon],
-        },
-    })
 }
 
 /// Parses a JSON text as a whole number that may be negative. Numbers beyond an `i64` become the nearest one.
