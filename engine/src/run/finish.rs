@@ -1,12 +1,12 @@
 //! Stages 10 and 11, for both executors: fit an output and its frame into the budget, and write it.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use super::list::{Items, Listed};
+use super::summary::NoSummary;
 use super::{Failure, Run, root};
 use crate::answer::{self, Attempt, Cut, Form, Frame, Output, Scale, Size, fit_json, search};
 use crate::format::{Format, choice};
@@ -14,8 +14,7 @@ use crate::json::{self, Node, to_string_within};
 use crate::pages::{Division, Page, PageError};
 use crate::program::{Branch, OutputProgram, StructuredMode};
 use crate::stream;
-use crate::template::{CompactProgram, Meter, Room};
-use crate::{Budget, BudgetReport, Bytes, Stage, Structured};
+use crate::{Budget, BudgetReport, Bytes, Stage};
 
 /// Where a budget finds the items.
 #[derive(Debug, Clone, Copy)]
@@ -38,26 +37,6 @@ impl<'p> List<'p> {
             _ if branch.detects_list => Self::Detect,
             // No stage looked for a payload: a document that is a list is trimmed as one.
             _ => Self::At(&[], None),
-        }
-    }
-}
-
-/// Why `compact` rendered nothing.
-enum NoSummary {
-    /// The payload is not a list, and `compact` works on lists.
-    NoList,
-    /// The renderer reached a limit.
-    Failed(String),
-    /// There is no such chunk.
-    NoPage(PageError),
-}
-
-impl NoSummary {
-    fn as_str(&self) -> &str {
-        match self {
-            Self::NoList => "the payload is not a list",
-            Self::Failed(reason) => reason,
-            Self::NoPage(_) => "there is no such chunk",
         }
     }
 }
@@ -233,48 +212,6 @@ impl<'p> Run<'p> {
         }
         let text = to_string_within(&document, self.work);
         self.json(text, List::of(branch, payload), Some(branch))
-    }
-
-    fn summary(
-        &mut self,
-        compact: &CompactProgram,
-        branch: &'p Branch,
-        document: &mut Node<'_>,
-        payload: Option<&(root::Place, Option<usize>)>,
-    ) -> Result<Output, NoSummary> {
-        let place = match payload {
-            Some((place, Some(total))) => Some((place.clone(), Some(*total))),
-            _ if branch.detects_list => root::list(document, self.work).map(|place| (place, None)),
-            _ => None,
-        };
-        let Some((place, total)) = place else { return Err(NoSummary::NoList) };
-        let Some(Node::Array(items)) = root::at(document, &place) else { return Err(NoSummary::NoList) };
-        self.call.page.of_one_chunk().map_err(NoSummary::NoPage)?;
-        let Settings { frame, scale, .. } = self.settings(Some(branch));
-        let total = total.unwrap_or(items.len());
-        let items = &items[self.call.page.window(items.len())];
-        let original = self.report.original_bytes;
-        let render = |limit: Option<Bytes>| {
-            let room = limit.map(|limit| Room { limit, frame });
-            compact.render(items, total, room, Meter::of(original, self.work))
-        };
-        let silent = Cell::new(false);
-        let output = self.fitted(scale, |limit| {
-            let summary = render(limit).map_err(|error| NoSummary::Failed(error.to_string()))?;
-            silent.set(summary.silent);
-            let cut = summary.cut();
-            let structured = match frame.structured {
-                true => Structured::Json(summary.structured(&frame.members(cut))),
-                false => Structured::None,
-            };
-            let output = Output { text: summary.text, notice: frame.notice(cut), structured };
-            Ok(Fitted { output, budget: summary.budget })
-        })?;
-        if silent.get() {
-            self.report.unresolved.push("compact.item".to_owned());
-            self.warn(Stage::Compact, "`compact.item` printed nothing of any item");
-        }
-        Ok(output)
     }
 
     /// Writes a document, which is compact JSON, within the budget.

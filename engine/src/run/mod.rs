@@ -14,6 +14,7 @@ mod paths;
 mod root;
 mod stages;
 mod streamed;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod text_form;
