@@ -45,5 +45,5 @@ pub use spec::{
     TestSpec, TextSpec, ToolFilter, ToonSpec,
 };
 pub use text::PatternBudget;
-pub use tokens::{Estimate, Factor, TokenCounter, Tokenizer, Tokens};
+pub use tokens::{Boundary, Estimate, Factor, TokenCounter, Tokenizer, Tokens};
 pub use work::{Interrupted, stage_steps, text_steps};

@@ -1,9 +1,17 @@
 //! Token counts, as far as the engine knows them: a tokenizer is given to it.
 
+mod memo;
+
 use std::fmt;
 use std::num::NonZeroU32;
 
+pub(crate) use memo::Memo;
+
 use crate::work::Work;
+
+/// Says whether the tokens of a text are those of `text[..at]` and those of `text[at..]`. `at` is within the text, and
+/// between characters. `false` says nothing.
+pub type Boundary = fn(text: &str, at: usize) -> bool;
 
 /// A tokenizer: it says how many tokens a text has.
 ///
@@ -21,6 +29,13 @@ pub trait Tokenizer: fmt::Debug + Send + Sync {
     /// `keep_going` is called with the number of bytes that have been read since the last time, at least once for
     /// 64 KiB. Returns `None` once it returns `false`.
     fn count(&self, text: &str, most: usize, keep_going: &mut dyn FnMut(usize) -> bool) -> Option<usize>;
+
+    /// Returns where a text can be counted in two halves, if the tokenizer knows such places. A text that is counted
+    /// after one that differs in places is then counted in those places only. Leave it out for a tokenizer that takes
+    /// no time for a byte.
+    fn boundary(&self) -> Option<Boundary> {
+        None
+    }
 }
 
 /// The tokenizer `estimate`: a token for 3.5 bytes, rounded up (seed 002, "Token Estimation").
@@ -120,9 +135,11 @@ impl TokenCounter<'_> {
         counted.map(|tokens| self.factor.apply(tokens))
     }
 
-    /// As [`TokenCounter::count`], as part of a run. Returns `None` if the run is interrupted.
+    /// As [`TokenCounter::count`], as part of a run. Parts of the text that the run has counted before are not counted
+    /// again. Returns `None` if the run is interrupted.
     pub(crate) fn count_within(&self, text: &str, most: Tokens, work: &Work<'_>) -> Option<Tokens> {
-        self.count(text, most, &mut |bytes| work.spend_unbounded(bytes * STEPS_PER_BYTE))
+        let counted = work.counts.count(self.tokenizer, text, self.factor.within(most), work);
+        counted.map(|tokens| self.factor.apply(tokens))
     }
 }
 

@@ -9,6 +9,8 @@
 use std::cell::Cell;
 use std::fmt;
 
+use crate::tokens::Memo;
+
 /// Steps between two polls of the interrupt: 10 to 100 microseconds.
 const POLL: usize = 8192;
 
@@ -61,6 +63,8 @@ pub(crate) struct Work<'i> {
     allowance: Cell<usize>,
     exceeded: Cell<bool>,
     interrupted: Cell<bool>,
+    /// The tokens that the run has counted.
+    pub(crate) counts: Memo,
 }
 
 impl fmt::Debug for Work<'_> {
@@ -81,6 +85,7 @@ impl<'i> Work<'i> {
             allowance: Cell::new(usize::MAX),
             exceeded: Cell::new(false),
             interrupted: Cell::new(false),
+            counts: Memo::default(),
         }
     }
 

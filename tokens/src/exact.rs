@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tamis_engine::Tokenizer;
+use tamis_engine::{Boundary, Tokenizer};
 use tiktoken::CoreBpe;
 
 use crate::stretch::Stretches;
@@ -67,6 +67,10 @@ impl Tokenizer for Exact {
             }
         }
         Some(tokens)
+    }
+
+    fn boundary(&self) -> Option<Boundary> {
+        Some(is_boundary)
     }
 }
 

@@ -74,6 +74,42 @@ pub(crate) fn write<'a>(
     Some(Written { format, text, tokens: Some(tokens), not_toon })
 }
 
+/// A document in a format, and where the elements of its payload are in it.
+pub(crate) struct Elements {
+    text: String,
+    /// Where the elements begin, and where the last one ends.
+    places: Vec<usize>,
+}
+
+impl Elements {
+    /// Returns the elements in their order, each with what stands between it and the next one.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> + Clone {
+        self.places.windows(2).map(|place| &self.text[place[0]..place[1]])
+    }
+}
+
+/// Writes `json` in `format`. `payload` is the range of its payload, a list. Returns `None` if the document cannot be
+/// written so, if the format is JSON, or if the run is interrupted.
+pub(crate) fn elements(
+    json: &str,
+    payload: Range<usize>,
+    format: Format,
+    request: &Request<'_>,
+    work: &Work<'_>,
+) -> Option<Elements> {
+    match format {
+        Format::Json => None,
+        Format::Table => {
+            let table = table::encode_if(json, payload, request.fill, work, |_| true)?;
+            Some(Elements { text: table.text, places: table.rows })
+        }
+        Format::Toon => {
+            let toon = toon::encode_if(json, payload, request.fill, &request.toon, work, |_| true).ok()??;
+            Some(Elements { text: toon.text, places: toon.elements })
+        }
+    }
+}
+
 struct Choice<'a, 'r> {
     json: &'a str,
     payload: Range<usize>,
@@ -97,11 +133,13 @@ impl<'a> Choice<'a, '_> {
         let payload = self.payload.clone();
         let text = match format {
             Format::Json => None,
-            Format::Table => table::encode_if(self.json, payload, *fill, self.work, |saved| self.can_win(saved)),
+            Format::Table => {
+                let table = table::encode_if(self.json, payload, *fill, self.work, |saved| self.can_win(saved));
+                table.map(|table| table.text)
+            }
             Format::Toon => {
-                let filled = if *fill { payload } else { 0..0 };
                 let worth = |shape: &Shape<'_>| self.least_saved().is_none() || shape.has_rows();
-                match toon::encode_if(self.json, filled, toon, self.work, worth) {
+                match toon::encode_if(self.json, payload, *fill, toon, self.work, worth) {
                     Ok(toon) => {
                         let saved =
                             |toon: &Toon| self.json.len() as isize - (toon.text.len() - toon.indentation) as isize;

@@ -73,7 +73,7 @@ fn all(json: &str, fill: bool) -> [Option<String>; 3] {
     [
         Some(json.to_owned()),
         table::encode(json, 0..json.len(), fill, &Work::unlimited()),
-        toon::encode(json, filled, &ToonOptions::default(), &Work::unlimited()).ok(),
+        toon::encode(json, filled, true, &ToonOptions::default(), &Work::unlimited()).ok(),
     ]
 }
 

@@ -5,7 +5,7 @@ use super::{CompactJson, table};
 use crate::work::Work;
 
 fn toon(json: &str, fill: bool) -> String {
-    encode(json, if fill { 0..json.len() } else { 0..0 }, &ToonOptions::default(), &Work::unlimited()).unwrap()
+    encode(json, 0..json.len(), fill, &ToonOptions::default(), &Work::unlimited()).unwrap()
 }
 
 fn official(json: &str) -> String {

@@ -112,7 +112,7 @@ impl CompactJson {
     /// # Errors
     /// See [`Unrepresentable`].
     pub fn toon(&self, options: &ToonOptions, fill: bool) -> Result<String, Unrepresentable> {
-        toon::encode(&self.0, if fill { 0..self.0.len() } else { 0..0 }, options, &Work::unlimited())
+        toon::encode(&self.0, 0..self.0.len(), fill, options, &Work::unlimited())
     }
 
     /// Returns the document as `table`, if it is a list that can be one. If `fill` is set, a row has `null` where its

@@ -22,7 +22,14 @@ const POLL: usize = 4096;
 ///
 /// The text is larger than `json` by at most half of it and 24 bytes. Time is linear in `json`.
 pub(crate) fn encode(json: &str, payload: Range<usize>, fill: bool, work: &Work<'_>) -> Option<String> {
-    encode_if(json, payload, fill, work, |_| true)
+    encode_if(json, payload, fill, work, |_| true).map(|table| table.text)
+}
+
+/// A document with its payload as a table.
+pub(super) struct Table {
+    pub(super) text: String,
+    /// Where in the text the rows begin, and where the last one ends.
+    pub(super) rows: Vec<usize>,
 }
 
 /// As [`encode`], if `worth` accepts the bytes that the table has less than the document, nearly: keys may be written
@@ -33,7 +40,7 @@ pub(super) fn encode_if(
     fill: bool,
     work: &Work<'_>,
     worth: impl Fn(isize) -> bool,
-) -> Option<String> {
+) -> Option<Table> {
     u32::try_from(json.len()).ok()?;
     match Items::read(json, payload.clone(), fill, work) {
         Ok(items) => items.filter(|items| worth(items.saved))?.write(json, payload, work),
@@ -49,6 +56,8 @@ pub(super) fn encode_if(
 struct Items<'a> {
     layouts: Layouts<'a>,
     columns: Layout,
+    /// The number of items.
+    count: usize,
     /// The bytes that the table has less than the list.
     saved: isize,
 }
@@ -109,10 +118,10 @@ impl<'a> Items<'a> {
         let is_table = count > 1 && columns != Layout::EMPTY;
         let absent = layouts.cells(columns) * count - cells;
         let added = layouts.key_bytes(columns) + absent * ",null".len() + FRAME.len();
-        Ok(is_table.then_some(Self { layouts, columns, saved: key_bytes as isize - added as isize }))
+        Ok(is_table.then_some(Self { layouts, columns, count, saved: key_bytes as isize - added as isize }))
     }
 
-    fn write(self, json: &str, payload: Range<usize>, work: &Work<'_>) -> Option<String> {
+    fn write(self, json: &str, payload: Range<usize>, work: &Work<'_>) -> Option<Table> {
         let bytes = json.as_bytes();
         let mut tables = Tables::new(json, &self.layouts);
         let table = tables.table(self.columns);
@@ -121,8 +130,10 @@ impl<'a> Items<'a> {
         out.extend_from_slice(b"{\"columns\":[");
         tables.raw_names(table, &mut out);
         out.extend_from_slice(b"],\"rows\":[");
+        let mut rows = Vec::with_capacity(self.count + 1);
         let (mut pos, mut polled) = (payload.start, 0);
         loop {
+            rows.push(out.len());
             out.push(b'[');
             pos = tables.row(table, pos + 1, b',', &mut Verbatim, &mut out);
             out.push(b']');
@@ -137,10 +148,11 @@ impl<'a> Items<'a> {
             }
             out.push(b',');
         }
+        rows.push(out.len());
         out.extend_from_slice(b"]}");
         out.extend_from_slice(&bytes[payload.end..]);
         // Every part of it is a part of `json`, or ASCII.
-        String::from_utf8(out).ok()
+        String::from_utf8(out).ok().map(|text| Table { text, rows })
     }
 }
 

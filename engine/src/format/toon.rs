@@ -67,9 +67,12 @@ pub(crate) struct Toon {
     pub(crate) text: String,
     /// The bytes of the text that indent its lines.
     pub(crate) indentation: usize,
+    /// Where in the text the elements of the payload begin, and where the last one ends, if the payload is an array.
+    pub(super) elements: Vec<usize>,
 }
 
-/// Returns compact JSON as TOON. In arrays within `fill`, rows of a table have `null` for what their item lacks.
+/// Returns compact JSON as TOON. `payload` is the range of its payload. With `fill`, rows of a table in the payload have
+/// `null` for what their item lacks.
 ///
 /// The text has at most [`most`] bytes. Time is linear in `json`.
 ///
@@ -77,42 +80,51 @@ pub(crate) struct Toon {
 /// See [`Unrepresentable`].
 pub(crate) fn encode(
     json: &str,
-    fill: Range<usize>,
+    payload: Range<usize>,
+    fill: bool,
     options: &ToonOptions,
     work: &Work<'_>,
 ) -> Result<String, Unrepresentable> {
-    let toon = encode_if(json, fill, options, work, |_| true)?;
+    let toon = encode_if(json, payload, fill, options, work, |_| true)?;
     toon.map(|toon| toon.text).ok_or(Unrepresentable::Interrupted)
 }
 
 /// As [`encode`], if `worth` accepts the shape of the document. Otherwise nothing is written.
 pub(super) fn encode_if(
     json: &str,
-    fill: Range<usize>,
+    payload: Range<usize>,
+    fill: bool,
     options: &ToonOptions,
     work: &Work<'_>,
     worth: impl Fn(&Shape<'_>) -> bool,
 ) -> Result<Option<Toon>, Unrepresentable> {
+    let filled = |payload: &Range<usize>| if fill { payload.clone() } else { 0..0 };
     if u32::try_from(json.len()).is_err() {
         return Err(Unrepresentable::TooLarge);
     }
-    match Shape::of(json, fill.clone(), work) {
-        Ok(shape) => worth(&shape).then(|| write(json, &shape, options, work)).transpose(),
+    match Shape::of(json, filled(&payload), work) {
+        Ok(shape) => worth(&shape).then(|| write(json, &shape, payload, options, work)).transpose(),
         Err(Stop::Duplicate) => {
-            let (json, fill) = distinct::keys(json, fill, work).ok_or(Unrepresentable::Interrupted)?;
-            let shape = Shape::of(&json, fill, work).map_err(|stop| match stop {
+            let (json, payload) = distinct::keys(json, payload, work).ok_or(Unrepresentable::Interrupted)?;
+            let shape = Shape::of(&json, filled(&payload), work).map_err(|stop| match stop {
                 Stop::LoneSurrogate => Unrepresentable::LoneSurrogate,
                 // No key occurs twice.
                 Stop::Duplicate | Stop::Interrupted => Unrepresentable::Interrupted,
             })?;
-            worth(&shape).then(|| write(&json, &shape, options, work)).transpose()
+            worth(&shape).then(|| write(&json, &shape, payload, options, work)).transpose()
         }
         Err(Stop::LoneSurrogate) => Err(Unrepresentable::LoneSurrogate),
         Err(Stop::Interrupted) => Err(Unrepresentable::Interrupted),
     }
 }
 
-fn write(json: &str, shape: &Shape<'_>, options: &ToonOptions, work: &Work<'_>) -> Result<Toon, Unrepresentable> {
+fn write(
+    json: &str,
+    shape: &Shape<'_>,
+    payload: Range<usize>,
+    options: &ToonOptions,
+    work: &Work<'_>,
+) -> Result<Toon, Unrepresentable> {
     let mut writer = Writer {
         json,
         bytes: json.as_bytes(),
@@ -123,6 +135,8 @@ fn write(json: &str, shape: &Shape<'_>, options: &ToonOptions, work: &Work<'_>) 
         // Without tables, TOON is up to a seventh larger than JSON.
         out: Vec::with_capacity(json.len() + json.len() / 7),
         indentation: 0,
+        payload: if payload.is_empty() { usize::MAX } else { payload.start },
+        elements: Vec::new(),
         most: most(json.len()),
         polled: 0,
         work,
@@ -133,7 +147,7 @@ fn write(json: &str, shape: &Shape<'_>, options: &ToonOptions, work: &Work<'_>) 
     }
     // Every part of it is a part of `json`, or ASCII.
     let text = String::from_utf8(writer.out).expect("it has no other bytes");
-    Ok(Toon { text, indentation: writer.indentation })
+    Ok(Toon { text, indentation: writer.indentation, elements: writer.elements })
 }
 
 struct Writer<'s, 'a, 'w> {
@@ -146,6 +160,10 @@ struct Writer<'s, 'a, 'w> {
     options: ToonOptions,
     out: Vec<u8>,
     indentation: usize,
+    /// Where the payload begins.
+    payload: usize,
+    /// See [`Toon::elements`].
+    elements: Vec<usize>,
     most: usize,
     /// The bytes that were written when the interrupt was polled.
     polled: usize,
@@ -260,34 +278,47 @@ impl Writer<'_, '_, '_> {
     fn array(&mut self, pos: usize, depth: usize) -> Written {
         let Container { form, count } = self.next();
         self.header(count, false);
-        match form {
+        let is_payload = pos == self.payload;
+        let end = match form {
             Form::Inline => {
                 self.out.extend_from_slice(b": ");
-                Ok(self.cells(pos))
+                self.cells(pos, is_payload)
             }
             Form::Table(layout) => {
                 let table = self.tables.table(layout);
                 self.columns(table);
                 let mut pos = pos;
                 loop {
+                    self.element(is_payload);
                     self.line(depth + 1)?;
                     pos = self.row(pos + 1, table);
                     if at(self.bytes, pos) != b',' {
-                        return Ok(pos + 1);
+                        break pos + 1;
                     }
                 }
             }
             Form::Lines => {
                 self.out.push(b':');
-                self.items(pos, depth + 1)
+                self.items(pos, depth + 1, is_payload)?
             }
+        };
+        self.element(is_payload);
+        Ok(end)
+    }
+
+    /// Notes that an element begins here, or that the last one ends, if it `is_payload` whose elements these are.
+    #[inline(always)]
+    fn element(&mut self, is_payload: bool) {
+        if is_payload {
+            self.elements.push(self.out.len());
         }
     }
 
     /// Writes the elements of an array of primitive values.
-    fn cells(&mut self, mut pos: usize) -> usize {
+    fn cells(&mut self, mut pos: usize, is_payload: bool) -> usize {
         let delimiter = self.options.delimiter.byte();
         loop {
+            self.element(is_payload);
             pos = self.literals.value(self.json, pos + 1, &mut self.out);
             if at(self.bytes, pos) != b',' {
                 return pos + 1;
@@ -297,8 +328,9 @@ impl Writer<'_, '_, '_> {
     }
 
     /// Writes the elements of the array at `pos` as list items.
-    fn items(&mut self, mut pos: usize, depth: usize) -> Written {
+    fn items(&mut self, mut pos: usize, depth: usize, is_payload: bool) -> Written {
         loop {
+            self.element(is_payload);
             pos += 1;
             self.line(depth)?;
             self.out.push(b'-');

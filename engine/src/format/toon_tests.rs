@@ -10,7 +10,7 @@ use super::toon::{ToonOptions, Unrepresentable, encode, most};
 use crate::work::Work;
 
 fn write(json: &str, fill: Range<usize>, options: ToonOptions) -> Result<String, Unrepresentable> {
-    encode(json, fill, &options, &Work::unlimited())
+    encode(json, fill, true, &options, &Work::unlimited())
 }
 
 fn toon(json: &str) -> String {
@@ -253,12 +253,12 @@ fn an_interrupt_ends_both_passes() {
         whole.set(whole.get() + 1);
         false
     };
-    let expected = encode(&json, 0..0, &ToonOptions::default(), &Work::until(&count)).unwrap();
+    let expected = encode(&json, 0..0, false, &ToonOptions::default(), &Work::until(&count)).unwrap();
     assert!(whole.get() > 20, "{}", whole.get());
     for polls in 0..whole.get() {
         let left = std::cell::Cell::new(polls);
         let interrupt = || left.replace(left.get().saturating_sub(1)) == 0;
-        let ended = encode(&json, 0..0, &ToonOptions::default(), &Work::until(&interrupt));
+        let ended = encode(&json, 0..0, false, &ToonOptions::default(), &Work::until(&interrupt));
         assert_eq!(ended, Err(Unrepresentable::Interrupted), "{polls}");
     }
     assert_eq!(expected, toon(&json));

@@ -74,8 +74,12 @@ impl<'p> Settings<'p> {
         text: &'t str,
         payload: Range<usize>,
     ) -> Option<choice::Written<'t>> {
-        let request = choice::Request { formats, toon: self.program.toon, fill: self.fill };
-        choice::write(text, payload, &request, self.scale.counter, self.scale.work)
+        choice::write(text, payload, &self.request(formats), self.scale.counter, self.scale.work)
+    }
+
+    /// Returns how a document is written in one of `formats`.
+    pub(super) fn request<'f>(&self, formats: &'f [Format]) -> choice::Request<'f> {
+        choice::Request { formats, toon: self.program.toon, fill: self.fill }
     }
 
     /// Returns the report of levels. `items` has the number of items for each level.

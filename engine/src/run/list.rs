@@ -6,8 +6,9 @@ use std::ops::Range;
 
 use super::Run;
 use super::finish::Settings;
+use super::weigh::Weigher;
 use crate::answer::{self, Cut, Output, Scale, Size};
-use crate::fit::{self, Candidates, Details, Form, Problem, Selection};
+use crate::fit::{self, Details, Problem, Selection};
 use crate::format::Format;
 use crate::json::{self, Node};
 use crate::pages::{Chunk, Division, Index, ListId, ListSettings, PageInputs, divide};
@@ -70,7 +71,7 @@ impl<'t> Items<'t> {
 
     /// Returns the document with other items, of about `bytes` bytes, and where its list is. `write` appends an item to
     /// the text.
-    fn with<T>(
+    pub(super) fn with<T>(
         &self,
         bytes: usize,
         items: impl IntoIterator<Item = T>,
@@ -142,8 +143,6 @@ impl ShownCut {
 /// The bytes and tokens of what an answer with one chunk has around its items, at most: the line of the chunk, the
 /// counts, and the members of the structured content.
 const LINE: Size = Size { bytes: Bytes(220), tokens: Some(Tokens(90)) };
-/// The bytes of items that are counted to learn how many tokens a byte has.
-const SAMPLE: usize = 64 << 10;
 
 /// One way to fit a window of a list into the budget.
 struct Fit<'r, 'p, 't> {
@@ -193,25 +192,17 @@ impl<'p> Run<'p> {
         let texts = &items.items[window.clone()];
         let details: Vec<_> = texts.iter().map(|item| program.fit.details(item, uniform, self.work)).collect();
         let values = program.fit.values(texts, self.work);
-        let mut candidates = Candidates::with_capacity(texts.len(), 1 + program.fit.levels.len());
-        let (mut buffer, weigh) = (String::new(), Weigh::new(scale, texts));
-        let mut forms = Vec::new();
-        for ((item, details), value) in texts.iter().zip(&details).zip(values) {
-            let whole = weigh.item(scale, item);
-            forms.clear();
-            details.each(value, &mut buffer, self.work, |detail| {
-                let weight = u128::from(whole) * (detail.bytes as u128 + 1) / (item.len() as u128 + 1);
-                forms.push(Form { value: detail.value, weight: u64::try_from(weight).unwrap_or(u64::MAX) });
-            });
-            candidates.push(forms.iter().copied());
-        }
+        let work = self.work;
+        let weigher = Weigher { settings, items, details: &details, texts, format, uniform, work };
+        let mut candidates = weigher.candidates(values);
         if let Some(groups) = program.fit.groups(texts, self.work) {
             candidates.set_groups(groups);
         }
         let algorithm = program.fit.algorithm(&candidates);
         let problem = Problem { candidates: &candidates, algorithm, uniform };
         let fit = Fit { run: self, settings, items, window: window.clone(), format, details, problem };
-        fit.run(weigh.is_exact())
+        // Bytes of JSON add up.
+        fit.run(format == Format::Json && scale.budget.tokens.is_none())
     }
 }
 
@@ -224,54 +215,6 @@ fn uniform(format: Format, settings: &Settings<'_>) -> &'static [bool] {
         Format::Table => &[true],
         // Whether a list is a table in TOON depends on its items.
         Format::Toon => &[true, false],
-    }
-}
-
-/// Estimates what items weigh.
-enum Weigh {
-    /// In bytes alone.
-    Bytes,
-    /// By counting each item.
-    Counted,
-    /// By the tokens of a sample of so many bytes.
-    Sampled { tokens: usize, bytes: usize },
-}
-
-impl Weigh {
-    fn new(scale: &Scale<'_>, items: &[&str]) -> Self {
-        if scale.budget.tokens.is_none() {
-            return Self::Bytes;
-        }
-        let mut sample = String::new();
-        for item in items {
-            let rest = SAMPLE - sample.len();
-            if item.len() > rest {
-                sample.push_str(&item[..item.floor_char_boundary(rest)]);
-                let tokens = scale.count(&sample, Tokens(usize::MAX)).0;
-                return Self::Sampled { tokens, bytes: sample.len().max(1) };
-            }
-            sample.push_str(item);
-        }
-        Self::Counted
-    }
-
-    fn is_exact(&self) -> bool {
-        matches!(self, Self::Bytes)
-    }
-
-    /// Returns the weight of an item in full, with its comma.
-    fn item(&self, scale: &Scale<'_>, item: &str) -> u64 {
-        let bytes = item.len() + 1;
-        let tokens = match self {
-            Self::Bytes => None,
-            // The comma is rarely a token of its own, but may be.
-            Self::Counted => Some(Tokens(scale.count(item, Tokens(usize::MAX)).0 + 1)),
-            Self::Sampled { tokens, bytes: of } => {
-                let tokens = (bytes as u128 * *tokens as u128).div_ceil(*of as u128);
-                Some(Tokens(usize::try_from(tokens).unwrap_or(usize::MAX)))
-            }
-        };
-        scale.share(Size { bytes: Bytes(bytes), tokens })
     }
 }
 

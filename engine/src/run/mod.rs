@@ -18,6 +18,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 mod text_form;
+mod weigh;
 
 use std::borrow::Cow;
 
