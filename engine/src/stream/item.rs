@@ -20,16 +20,14 @@ impl ItemPaths {
     /// Appends what the paths keep of `item`, as `retain` does. Returns `false`, and appends nothing, if the item needs
     /// the tree.
     pub(crate) fn keep(&self, item: &str, out: &mut String, work: &Work<'_>) -> bool {
-        let mut bytes = std::mem::take(out).into_bytes();
-        let start = bytes.len();
+        let mut bytes = Vec::with_capacity(item.len());
         let mut run = Run::new(item.as_bytes(), &mut bytes, work);
         let kept = run.document(|run, pos| self.0.document(run, pos, DEPTH_CEILING)).is_ok();
         drop(run);
-        if !kept {
-            bytes.truncate(start);
-        }
         // The paths copy whole values and keys of a text, so the result is a text.
-        *out = String::from_utf8(bytes).unwrap_or_default();
+        if kept && let Ok(text) = str::from_utf8(&bytes) {
+            out.push_str(text);
+        }
         kept
     }
 }
