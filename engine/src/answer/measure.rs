@@ -84,8 +84,12 @@ impl Scale<'_> {
 
     /// Measures an answer.
     pub(crate) fn measure(&self, output: &Output) -> Size {
-        let most = |limit: Tokens| Tokens(limit.0.saturating_mul(Self::BEYOND));
-        Size { bytes: output.bytes(), tokens: self.budget.tokens.map(|limit| self.tokens(output, most(limit))) }
+        Size { bytes: output.bytes(), tokens: self.budget.tokens.map(|_| self.tokens(output, self.most())) }
+    }
+
+    /// Returns the tokens as far as which an answer is counted: far above the limit, if there is one.
+    pub(crate) fn most(&self) -> Tokens {
+        Tokens(self.budget.tokens.map_or(usize::MAX, |limit| limit.0.saturating_mul(Self::BEYOND)))
     }
 
     /// Returns the size of an answer if it fits. Of one that does not, no more is counted than shows that.

@@ -80,7 +80,7 @@ pub(crate) struct Detail {
 pub(crate) struct Details<'p, 'i> {
     item: &'i str,
     /// The list of comments, if the item has a form for each number of them.
-    comments: Option<Comments>,
+    comments: Option<Box<Comments>>,
     /// The levels; empty for an item that is no object.
     levels: &'p [Level],
 }
@@ -120,12 +120,13 @@ impl<'p, 'i> Details<'p, 'i> {
         let list = comments.and_then(|field| field.list(item, work));
         let list = list.filter(|(_, elements)| elements.len() > Comments::LEAST);
         let levels = if item.trim_ascii_start().starts_with('{') { &*levels.0 } else { &[] };
-        Self { item, comments: list.map(|(list, elements)| Comments { list, elements }), levels }
+        let comments = list.map(|(list, elements)| Box::new(Comments { list, elements }));
+        Self { item, comments, levels }
     }
 
     /// Returns the forms with all comments and with fewer.
     fn threads(&self) -> usize {
-        self.comments.as_ref().map_or(1, Comments::forms)
+        self.comments.as_ref().map_or(1, |comments| comments.forms())
     }
 
     /// Returns the number of forms.
@@ -160,12 +161,17 @@ impl<'p, 'i> Details<'p, 'i> {
         } else {
             each(Detail { value, bytes });
         }
-        let count = self.levels.len() as u64;
-        for (number, _) in (1..).zip(self.levels) {
+        for form in threads..self.len() {
             buffer.clear();
-            self.write(threads - 1 + number as usize, buffer, work);
-            each(Detail { value: worth * (10 * count - 6 * number) / (10 * count), bytes: buffer.len() });
+            self.write(form, buffer, work);
+            each(Detail { value: self.worth(form, worth), bytes: buffer.len() });
         }
+    }
+
+    /// Returns the value of a form that has no further comments, see [`Details::each`].
+    pub(crate) fn worth(&self, form: usize, worth: u64) -> u64 {
+        let (number, count) = (self.level(form).map_or(0, |level| level as u64 + 1), self.levels.len().max(1) as u64);
+        worth * (10 * count - 6 * number) / (10 * count)
     }
 
     /// Appends a form of the item as JSON.

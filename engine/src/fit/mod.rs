@@ -25,7 +25,7 @@ mod weights;
 
 pub(crate) use candidates::{Candidates, Form, Selection};
 pub(crate) use choose::{Algorithm, Problem, choose};
-pub(crate) use details::{Details, Level, Levels};
+pub(crate) use details::{Detail, Details, Level, Levels};
 pub(crate) use exact::exact;
 #[cfg(test)]
 pub(crate) use exact::{FURTHER, Fitted, most_measures};

@@ -47,6 +47,11 @@ impl FitProgram {
         Details::new(item, &self.levels, self.strategy.comments().filter(|_| !uniform), work)
     }
 
+    /// Returns whether items have forms with fewer comments.
+    pub(crate) fn has_comments(&self) -> bool {
+        self.strategy.comments().is_some()
+    }
+
     /// Returns the algorithm for a list: the one that the filter names, or else `head_tail` with that strategy, `fair`
     /// where there are groups, `knapsack` below 100 items and comments, and `greedy`.
     ///

@@ -20,6 +20,8 @@ pub(crate) struct Request<'a> {
     pub(crate) toon: ToonOptions,
     /// Whether `null` in a row stands for an absent member: the filter has removed the members that are `null`.
     pub(crate) fill: bool,
+    /// The tokens from which on a text is of no use: a text that has more is no better than one that has far more.
+    pub(crate) most: Tokens,
 }
 
 /// A document as it was written.
@@ -89,7 +91,8 @@ impl Elements {
 }
 
 /// Writes `json` in `format`. `payload` is the range of its payload, a list. Returns `None` if the document cannot be
-/// written so, if the format is JSON, or if the run is interrupted.
+/// written so, if the format is JSON, or if the run is interrupted. Where JSON is among the formats of `request`, a
+/// document that TOON writes without a table or a list on one line is not written: see [`write()`].
 pub(crate) fn elements(
     json: &str,
     payload: Range<usize>,
@@ -104,7 +107,8 @@ pub(crate) fn elements(
             Some(Elements { text: table.text, places: table.rows })
         }
         Format::Toon => {
-            let toon = toon::encode_if(json, payload, request.fill, &request.toon, work, |_| true).ok()??;
+            let worth = |shape: &Shape<'_>| !request.formats.contains(&Format::Json) || shape.has_rows();
+            let toon = toon::encode_if(json, payload, request.fill, &request.toon, work, worth).ok()??;
             Some(Elements { text: toon.text, places: toon.elements })
         }
     }
@@ -129,7 +133,7 @@ struct Best<'a> {
 impl<'a> Choice<'a, '_> {
     /// Returns the document in `format`, or as JSON. Returns `None` if the run is interrupted.
     fn text(&mut self, format: Format) -> Option<(Format, Cow<'a, str>)> {
-        let Request { toon, fill, formats: _ } = self.request;
+        let Request { toon, fill, formats: _, most: _ } = self.request;
         let payload = self.payload.clone();
         let text = match format {
             Format::Json => None,
@@ -171,7 +175,7 @@ impl<'a> Choice<'a, '_> {
     /// Keeps the text if it is better than the best so far. Returns `None` if the run is interrupted.
     fn offer(&mut self, format: Format, text: Cow<'a, str>) -> Option<()> {
         let most = match &self.best {
-            None => Tokens(usize::MAX),
+            None => self.request.most,
             // JSON gives way to a tenth fewer, and another format to one fewer.
             Some(Best { format: Format::Json, tokens, .. }) if self.request.formats.contains(&Format::Json) => {
                 Tokens(nine_tenths(tokens.0))
@@ -182,7 +186,7 @@ impl<'a> Choice<'a, '_> {
             },
         };
         let tokens = self.counter.count_within(&text, most, self.work)?;
-        if tokens <= most {
+        if tokens <= most || self.best.is_none() {
             self.best = Some(Best { format, text, tokens });
         }
         Some(())

@@ -63,7 +63,7 @@ fn count(text: &str, tokenizer: &dyn Tokenizer) -> usize {
 }
 
 fn chosen<'a>(json: &'a str, formats: &[Format], fill: bool, tokenizer: &dyn Tokenizer) -> Written<'a> {
-    let request = Request { formats, toon: ToonOptions::default(), fill };
+    let request = Request { formats, toon: ToonOptions::default(), fill, most: Tokens(usize::MAX) };
     let counter = TokenCounter { tokenizer, factor: Factor::ONE };
     write(json, 0..json.len(), &request, counter, &Work::unlimited()).unwrap()
 }
@@ -163,7 +163,7 @@ fn what_cannot_win_is_not_counted() {
     ] {
         let asked = Asked::default();
         let counter = TokenCounter { tokenizer: &asked, factor: Factor::new(100.0).unwrap() };
-        let request = Request { formats, toon: ToonOptions::default(), fill };
+        let request = Request { formats, toon: ToonOptions::default(), fill, most: Tokens(usize::MAX) };
         write(&json, 0..json.len(), &request, counter, &Work::unlimited()).unwrap();
         assert_eq!(asked.0.load(Ordering::Relaxed), counts, "{formats:?} {}", &json[..json.len().min(80)]);
     }
@@ -198,7 +198,8 @@ fn what_a_format_cannot_hold_is_json() {
 #[test]
 fn an_interrupt_ends_the_choice() {
     let json = format!("[{}]", vec![r#"{"a":[1,{"b":2}],"c":"text"}"#; 10_000].join(","));
-    let request = Request { formats: &Format::ALL, toon: ToonOptions::default(), fill: false };
+    let most = Tokens(usize::MAX);
+    let request = Request { formats: &Format::ALL, toon: ToonOptions::default(), fill: false, most };
     for polls in [0_usize, 1, 30, 60] {
         let left = std::cell::Cell::new(polls);
         let interrupt = || left.replace(left.get().saturating_sub(1)) == 0;

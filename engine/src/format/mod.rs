@@ -31,7 +31,7 @@ pub use literal::Delimiter;
 pub use toon::{ToonOptions, Unrepresentable};
 
 use crate::json::{self, Node};
-use crate::tokens::TokenCounter;
+use crate::tokens::{TokenCounter, Tokens};
 use crate::work::Work;
 
 /// A format of an answer.
@@ -126,7 +126,8 @@ impl CompactJson {
     /// them, it stays unless another has at least a tenth fewer.
     #[must_use]
     pub fn choose(&self, formats: &[Format], fill: bool, counter: TokenCounter<'_>) -> (Format, String) {
-        let request = choice::Request { formats, toon: ToonOptions::default(), fill };
+        let most = Tokens(usize::MAX);
+        let request = choice::Request { formats, toon: ToonOptions::default(), fill, most };
         match choice::write(&self.0, 0..self.0.len(), &request, counter, &Work::unlimited()) {
             Some(written) => (written.format, written.text.into_owned()),
             // Only if there is no format to choose from: nothing interrupts the work.

@@ -3,14 +3,36 @@
 
 use std::sync::LazyLock;
 
+use crate::program::{Name, Segment, Trie};
+use crate::stream::ItemPaths;
 use crate::template::Template;
 
-/// Returns the template for the summary of a chunk under the preset of this name. `None`: the summary without a
-/// template, which shows the ends of a chunk of lines.
-pub(super) fn summary(preset: &str) -> Option<&'static Template> {
-    static TEMPLATES: LazyLock<[Option<Template>; 4]> =
-        LazyLock::new(|| [ITEMS, DIFFS, COMMENTS, DISCUSSIONS].map(|source| Template::parse_over_items(source).ok()));
-    let [items, diffs, comments, discussions] = &*TEMPLATES;
+/// The summary of a preset.
+#[derive(Debug)]
+pub(super) struct PresetSummary {
+    pub(super) template: Template,
+    /// The members of an item that the template reads: it reads no item but with the functions over items.
+    pub(super) reads: Option<ItemPaths>,
+}
+
+impl PresetSummary {
+    fn new(source: &str) -> Option<Self> {
+        let template = Template::parse_over_items(source).ok()?;
+        let mut members = Trie::default();
+        for (number, (name, _)) in template.fields().enumerate() {
+            members.insert(&[Segment::Name(Name::new(name))], number);
+        }
+        members.shrink();
+        Some(Self { reads: ItemPaths::new(&members, false), template })
+    }
+}
+
+/// Returns the summary of a chunk under the preset of this name. `None`: the summary without a template, which shows
+/// the ends of a chunk of lines.
+pub(super) fn summary(preset: &str) -> Option<&'static PresetSummary> {
+    static SUMMARIES: LazyLock<[Option<PresetSummary>; 4]> =
+        LazyLock::new(|| [ITEMS, DIFFS, COMMENTS, DISCUSSIONS].map(PresetSummary::new));
+    let [items, diffs, comments, discussions] = &*SUMMARIES;
     match preset {
         "issues" | "pulls" | "merge_requests" => items.as_ref(),
         "diffs" => diffs.as_ref(),
@@ -59,7 +81,10 @@ mod tests {
         let all: Vec<usize> = (0..items.len()).collect();
         let division = divide(items.len(), 0..items.len(), &all, |_| 1, 1, &Work::unlimited());
         let program = ChunksProgram::default().preset(preset);
-        program.summary(division.shown(), |item| items[item].clone(), &Work::unlimited())
+        let summary = program.summary(division.shown(), |item| items[item].clone(), &Work::unlimited());
+        let texts: Vec<String> = items.iter().map(json::to_string).collect();
+        assert_eq!(program.summary_of(division.shown(), |item| &texts[item], &Work::unlimited()), summary, "{list}");
+        summary
     }
 
     #[test]

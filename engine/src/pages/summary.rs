@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::Chunk;
 use super::plain::plain;
-use super::presets;
-use crate::json::Node;
+use super::presets::{self, PresetSummary};
+use crate::json::{DEPTH_CEILING, Node};
 use crate::template::{Meter, RenderError, Template, place};
 use crate::work::{STEPS_PER_BYTE, Work};
 use crate::{ChunksSpec, Finding, json};
@@ -28,7 +28,7 @@ pub(crate) struct ChunksProgram {
     /// The filter's own template.
     summary: Option<Box<Template>>,
     /// The template of a preset, for a filter without one. Without either, a summary has no template.
-    preset: Option<&'static Template>,
+    preset: Option<&'static PresetSummary>,
 }
 
 impl ChunksProgram {
@@ -89,17 +89,44 @@ impl ChunksProgram {
     ///
     /// The work is linear in the bytes of the chunk: a template that takes more steps gives no summary.
     pub(crate) fn summary<'n>(&self, chunk: Chunk<'_>, item: impl Fn(usize) -> Node<'n>, work: &Work<'_>) -> String {
-        let Some(template) = self.summary.as_deref().or(self.preset) else {
+        let Some(template) = self.template() else {
             return self.first_and_last(chunk, item);
         };
         let items = Node::Array(chunk.items().map(item).collect());
         let bytes = json::compact_len_within(&items, work);
-        let steps = bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS);
-        let mut text = String::new();
-        match template.render(&items, &mut text, &mut Meter::within(steps, RENDERED_BYTES, work)) {
-            Ok(()) | Err(RenderError::TooLong { .. }) => plain(&text, SUMMARY_BYTES),
-            Err(RenderError::TooManySteps) => String::new(),
+        rendered(template, &items, bytes, work)
+    }
+
+    /// As [`ChunksProgram::summary`], of items that are compact JSON: of each one only what the summary reads is parsed.
+    pub(crate) fn summary_of<'n>(&self, chunk: Chunk<'_>, item: impl Fn(usize) -> &'n str, work: &Work<'_>) -> String {
+        let parsed = |item: &'n str| {
+            // The item is JSON, so only an interrupted run has none.
+            json::read(item.as_bytes(), DEPTH_CEILING, usize::MAX, work).map_or(Node::NULL, |read| read.node)
+        };
+        let (None, Some(preset)) = (&self.summary, self.preset) else {
+            return self.summary(chunk, |number| parsed(item(number)), work);
+        };
+        let (mut list, mut bytes) = (String::from("["), 2);
+        for number in chunk.items() {
+            let item = item(number);
+            bytes += item.len() + 1;
+            let open = list.len();
+            if open > 1 {
+                list.push(',');
+            }
+            if !preset.reads.as_ref().is_some_and(|reads| reads.keep(item, &mut list, work)) {
+                list.push_str(item);
+            }
         }
+        list.push(']');
+        match json::read(list.as_bytes(), DEPTH_CEILING, usize::MAX, work) {
+            Ok(read) => rendered(&preset.template, &read.node, bytes, work),
+            Err(_) => String::new(),
+        }
+    }
+
+    fn template(&self) -> Option<&Template> {
+        self.summary.as_deref().or_else(|| self.preset.map(|preset| &preset.template))
     }
 
     /// Returns the summary without a template: the number of items, and the first and the last value of the first
@@ -124,6 +151,16 @@ impl ChunksProgram {
             (None, None) => {}
         }
         plain(&about, SUMMARY_BYTES)
+    }
+}
+
+/// Renders a summary of `items`, which have so many bytes.
+fn rendered(template: &Template, items: &Node<'_>, bytes: usize, work: &Work<'_>) -> String {
+    let steps = bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS);
+    let mut text = String::new();
+    match template.render(items, &mut text, &mut Meter::within(steps, RENDERED_BYTES, work)) {
+        Ok(()) | Err(RenderError::TooLong { .. }) => plain(&text, SUMMARY_BYTES),
+        Err(RenderError::TooManySteps) => String::new(),
     }
 }
 

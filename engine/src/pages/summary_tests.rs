@@ -12,7 +12,10 @@ fn summary(program: &ChunksProgram, list: &str) -> String {
     let items = node.as_array().expect("a list");
     let all: Vec<usize> = (0..items.len()).collect();
     let division = divide(items.len(), 0..items.len(), &all, |_| 1, 1, &Work::unlimited());
-    program.summary(division.shown(), |item| items[item].clone(), &Work::unlimited())
+    let summary = program.summary(division.shown(), |item| items[item].clone(), &Work::unlimited());
+    let texts: Vec<String> = items.iter().map(json::to_string).collect();
+    assert_eq!(program.summary_of(division.shown(), |item| &texts[item], &Work::unlimited()), summary, "{list}");
+    summary
 }
 
 #[test]

@@ -79,7 +79,8 @@ impl<'p> Settings<'p> {
 
     /// Returns how a document is written in one of `formats`.
     pub(super) fn request<'f>(&self, formats: &'f [Format]) -> choice::Request<'f> {
-        choice::Request { formats, toon: self.program.toon, fill: self.fill }
+        let most = self.scale.most();
+        choice::Request { formats, toon: self.program.toon, fill: self.fill, most }
     }
 
     /// Returns the report of levels. `items` has the number of items for each level.

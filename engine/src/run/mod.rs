@@ -4,6 +4,7 @@
 mod cascade;
 mod editable;
 mod finish;
+mod fit_list;
 mod items;
 mod lines;
 mod list;

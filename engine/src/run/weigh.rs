@@ -3,82 +3,140 @@
 use super::finish::Settings;
 use super::list::Items;
 use crate::answer::{Scale, Size};
-use crate::fit::{Candidates, Details, Form};
+use crate::fit::{Candidates, Detail, Details, Form};
 use crate::format::{Format, choice};
 use crate::work::Work;
 use crate::{Bytes, Tokens};
 
-/// The bytes of items that are counted to learn how many tokens a byte has.
-const SAMPLE: usize = 64 << 10;
+/// The bytes of items up to which each item is counted.
+const ALL: usize = 64 << 10;
+/// The bytes of more items that are counted to learn how many tokens a byte has.
+const SAMPLE: usize = 16 << 10;
 /// The bytes between two items of a list in JSON.
 const COMMA: usize = 1;
 
-/// What the items of a window of a list weigh in one format, in each of their forms.
+/// The items of a window of a list, with the forms that each may take.
+pub(super) struct Forms<'p, 't> {
+    pub(super) details: Vec<Details<'p, 't>>,
+}
+
+impl<'p, 't> Forms<'p, 't> {
+    pub(super) fn new(details: impl Iterator<Item = Details<'p, 't>>) -> Self {
+        Self { details: details.collect() }
+    }
+}
+
+/// What the items of a window of a list weigh in one format.
 pub(super) struct Weigher<'r, 'p, 't> {
     pub(super) settings: &'r Settings<'p>,
     pub(super) items: &'r Items<'t>,
-    /// The forms of the items.
-    pub(super) details: &'r [Details<'p, 't>],
     /// The items, in full.
     pub(super) texts: &'r [&'t str],
+    /// What the items are worth in full.
+    pub(super) values: &'r [u64],
     pub(super) format: Format,
-    /// Whether all items take the same form.
-    pub(super) uniform: bool,
+    /// What the items weigh in full; see [`Weigher::full`].
+    pub(super) full: &'r Full,
     pub(super) work: &'r Work<'r>,
 }
 
-impl Weigher<'_, '_, '_> {
-    /// Returns the items with their forms. `values` are what the items are worth in full.
-    ///
-    /// An item in full weighs what it has in the list of all items, written in the format. Where all items take the same
-    /// form, the same holds of the levels. Otherwise a form weighs as much less as it is smaller in JSON.
-    pub(super) fn candidates(&self, values: impl IntoIterator<Item = u64>) -> Candidates {
-        let scale = &self.settings.scale;
-        let forms = self.details.iter().map(Details::len).max().unwrap_or(1);
-        let full = self.in_format(0).unwrap_or_else(|| weights(scale, self.texts.iter().copied(), COMMA));
-        let levels: Vec<_> = match self.uniform {
-            true => (1..forms).map(|form| self.in_format(form)).collect(),
-            false => Vec::new(),
-        };
-        let mut levels: Vec<_> = levels.into_iter().map(|weights| weights.map(Vec::into_iter)).collect();
-        let mut candidates = Candidates::with_capacity(self.texts.len(), forms);
-        let (mut buffer, mut of_item) = (String::new(), Vec::new());
-        for (((item, details), value), whole) in self.texts.iter().zip(self.details).zip(values).zip(full) {
-            of_item.clear();
-            details.each(value, &mut buffer, self.work, |detail| {
-                let weight = u128::from(whole) * (detail.bytes + COMMA) as u128 / (item.len() + COMMA) as u128;
-                of_item.push(Form { value: detail.value, weight: u64::try_from(weight).unwrap_or(u64::MAX) });
-            });
-            // Every level has a weight for each item that has the level.
-            for (form, weights) in of_item[1..].iter_mut().zip(&mut levels) {
-                if let Some(weight) = weights.as_mut().and_then(Iterator::next) {
-                    form.weight = weight;
-                }
+/// What the items of a window of a list weigh in full.
+pub(super) struct Full {
+    weights: Vec<u64>,
+    /// Whether the list of all items can be written in the format.
+    pub(super) is_written: bool,
+}
+
+impl Full {
+    /// Returns what items weigh that are written in `format`: each item in the list of all of them, or in JSON.
+    pub(super) fn new(
+        settings: &Settings<'_>,
+        items: &Items<'_>,
+        texts: &[&str],
+        format: Format,
+        work: &Work<'_>,
+    ) -> Self {
+        let bytes = texts.iter().map(|text| text.len() + COMMA).sum();
+        let write = || items.with(bytes, texts, |text, out| out.push_str(text));
+        match in_format(settings, format, write, work) {
+            Some(weights) => Self { weights, is_written: true },
+            None => {
+                let weights = weights(&settings.scale, texts.iter().copied(), COMMA);
+                Self { weights, is_written: format == Format::Json }
             }
+        }
+    }
+}
+
+impl Weigher<'_, '_, '_> {
+    /// Returns the items with their forms, where each item may take another form. A form weighs as much less than the
+    /// item in full as it is smaller in JSON.
+    pub(super) fn mixed(&self, forms: &Forms<'_, '_>) -> Candidates {
+        let mut candidates = Candidates::with_capacity(self.texts.len(), 1 + self.settings.program.fit.levels.len());
+        let (mut buffer, mut of_item) = (String::new(), Vec::new());
+        let weights = self.full.weights.iter().zip(self.values);
+        for ((item, details), (whole, value)) in self.texts.iter().zip(&forms.details).zip(weights) {
+            of_item.clear();
+            details.each(*value, &mut buffer, self.work, |Detail { value, bytes }| {
+                let weight = u128::from(*whole) * (bytes + COMMA) as u128 / (item.len() + COMMA) as u128;
+                of_item.push(Form { value, weight: u64::try_from(weight).unwrap_or(u64::MAX) });
+            });
             candidates.push(of_item.iter().copied());
         }
         candidates
     }
 
-    /// Returns what the items that have a form weigh in it, each in the list of all of them. Returns `None` if the list is
-    /// JSON.
-    fn in_format(&self, form: usize) -> Option<Vec<u64>> {
-        if self.format == Format::Json {
+    /// Returns the items with their forms, where all items take the same form. A form weighs what it has in the list of
+    /// all items that have the form. Returns `None` if `worth` is set, and in no form the list is worth writing.
+    pub(super) fn uniform(&self, forms: &Forms<'_, '_>, worth: bool) -> Option<Candidates> {
+        let most = forms.details.iter().map(Details::len).max().unwrap_or(1);
+        let levels: Vec<_> = (1..most).map(|form| self.level(forms, form)).collect();
+        if worth && !self.full.is_written && levels.iter().all(Option::is_none) {
             return None;
         }
-        let having = || (0..self.details.len()).filter(|item| self.details[*item].len() > form);
-        let bytes = having().map(|item| self.texts[item].len() + COMMA).sum();
-        let (text, list) = self.items.with(bytes, having(), |item, out| self.details[item].write(form, out, self.work));
-        let request = self.settings.request(&[]);
-        let elements = choice::elements(&text, list, self.format, &request, self.work)?;
-        Some(weights(&self.settings.scale, elements.iter(), 0))
+        let in_json = levels.iter().any(Option::is_none).then(|| self.mixed(forms));
+        let mut levels: Vec<_> = levels.into_iter().map(|weights| weights.map(Vec::into_iter)).collect();
+        let mut candidates = Candidates::with_capacity(self.texts.len(), most);
+        for (item, (details, value)) in forms.details.iter().zip(self.values).enumerate() {
+            // Every level has a weight for each item that has the level.
+            let weights = levels.iter_mut().enumerate().take(details.len() - 1).map(|(level, weights)| {
+                let weight = weights.as_mut().and_then(Iterator::next);
+                weight.or_else(|| in_json.as_ref().map(|json| json.forms(item)[level + 1].weight)).unwrap_or(u64::MAX)
+            });
+            let weights = std::iter::once(self.full.weights[item]).chain(weights);
+            candidates
+                .push(weights.enumerate().map(|(form, weight)| Form { value: details.worth(form, *value), weight }));
+        }
+        Some(candidates)
     }
+
+    /// Returns what the items that have a form weigh in it. Returns `None` if their list cannot be written in the format.
+    fn level(&self, forms: &Forms<'_, '_>, form: usize) -> Option<Vec<u64>> {
+        let having = || (0..forms.details.len()).filter(|item| forms.details[*item].len() > form);
+        let write = || self.items.with(0, having(), |item, out| forms.details[item].write(form, out, self.work));
+        in_format(self.settings, self.format, write, self.work)
+    }
+}
+
+/// Returns what the items of the list that `write` gives weigh in `format`. Returns `None` if the list is JSON.
+fn in_format(
+    settings: &Settings<'_>,
+    format: Format,
+    write: impl FnOnce() -> (String, std::ops::Range<usize>),
+    work: &Work<'_>,
+) -> Option<Vec<u64>> {
+    if format == Format::Json {
+        return None;
+    }
+    let (text, list) = write();
+    let elements = choice::elements(&text, list, format, &settings.request(settings.formats), work)?;
+    Some(weights(&settings.scale, elements.iter(), 0))
 }
 
 /// Returns the shares of the budget that items take, each with `separator` more bytes.
 ///
-/// Their tokens are counted if all items together have at most [`SAMPLE`] bytes. Otherwise they are estimated by the
-/// bytes, with the ratio of so many of the first ones.
+/// Their tokens are counted if all items together have at most [`ALL`] bytes. Otherwise they are estimated by the
+/// bytes, with the ratio of the first [`SAMPLE`] bytes.
 fn weights<'t>(scale: &Scale<'_>, items: impl Iterator<Item = &'t str> + Clone, separator: usize) -> Vec<u64> {
     let tokens = scale.budget.tokens.map(|_| TokensOf::new(scale, items.clone()));
     items
@@ -99,18 +157,24 @@ enum TokensOf {
 }
 
 impl TokensOf {
-    fn new<'t>(scale: &Scale<'_>, items: impl Iterator<Item = &'t str>) -> Self {
-        let mut sample = String::new();
+    fn new<'t>(scale: &Scale<'_>, items: impl Iterator<Item = &'t str> + Clone) -> Self {
+        let mut bytes = 0_usize;
+        if items.clone().all(|item| {
+            bytes += item.len();
+            bytes <= ALL
+        }) {
+            return Self::Each;
+        }
+        let mut sample = String::with_capacity(SAMPLE);
         for item in items {
             let rest = SAMPLE - sample.len();
-            if item.len() > rest {
-                sample.push_str(&item[..item.floor_char_boundary(rest)]);
-                let tokens = scale.count(&sample, Tokens(usize::MAX)).0;
-                return Self::Sample { tokens, bytes: sample.len().max(1) };
+            sample.push_str(&item[..item.floor_char_boundary(rest)]);
+            if item.len() >= rest {
+                break;
             }
-            sample.push_str(item);
         }
-        Self::Each
+        let tokens = scale.count(&sample, Tokens(usize::MAX)).0;
+        Self::Sample { tokens, bytes: sample.len().max(1) }
     }
 
     /// Returns the tokens of an item and of a separator of so many bytes.
