@@ -1,6 +1,10 @@
 //! A run holds at most `Program::memory` bytes at once in addition to its input: a small multiple of the input.
 
-use tamis_engine::{Budget, Call, CompileOptions, Enforcement, Input, Limits, Program, ToolFilter, compile};
+use std::num::NonZeroUsize;
+
+use tamis_engine::{
+    Budget, Call, CompileOptions, Enforcement, Input, Limits, Page, PageInputs, Program, ToolFilter, compile,
+};
 
 fn program(filter: &str, enforcement: Enforcement) -> Option<Program> {
     let filter: ToolFilter = serde_json::from_str(filter).unwrap();
@@ -146,4 +150,24 @@ fn large_outputs_hold_the_documented_memory() {
         }
     }
     assert_eq!(above, []);
+}
+
+#[test]
+fn text_that_is_cut_stays_within_its_memory_bound() {
+    let head_tail = r#"{"text":{},"output":{"strategy":"head_tail"}}"#;
+    for filter in [r#"{"text":{}}"#, head_tail] {
+        let program = program(filter, Enforcement::Enforced).unwrap();
+        for line in ["\n", "ERROR\n", "a line of a log of some length\n"] {
+            let text = line.repeat(500_000 / line.len());
+            let input = Input::Text(text.as_bytes());
+            for bytes in [1, 200, 450_000] {
+                for page in [Page::All, Page::Chunk(NonZeroUsize::MIN.saturating_add(1))] {
+                    let budget = Budget::bytes(bytes);
+                    let call = Call { budget, page, inputs: PageInputs::ALL, ..Call::default() };
+                    let (held, said) = (held(&program, input, &call), program.memory_for(input, &call));
+                    assert!(held <= said, "{held} for lines {line:?} in {bytes} bytes, and says {said}");
+                }
+            }
+        }
+    }
 }

@@ -64,8 +64,6 @@ impl Items {
 /// How a value becomes the structured content. Its size is that of the object before members are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The value is text: there is no structured content.
-    Text,
     /// The value is an object.
     Object,
     /// The value is any other JSON value, and becomes the member `result`.
@@ -160,7 +158,6 @@ impl Frame<'_> {
     pub(crate) fn cost(&self, text: usize, form: Form, cut: Cut<'_>) -> Cost {
         let object = match form {
             _ if !self.structured => None,
-            Form::Text => None,
             Form::Object => Some(text),
             Form::Wrapped => Some(RESULT.len() + text + 1),
             Form::Summary(bytes) => Some(bytes),

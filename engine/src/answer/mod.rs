@@ -3,16 +3,16 @@
 //! A budget is met by valid output wherever any output can meet it, and the frame around the value counts. Nothing is
 //! encoded to find out: sizes are measured once, then the tree is trimmed in place.
 
+mod cut;
 mod frame;
-mod lines;
 mod measure;
 mod search;
 mod trim;
 
 use crate::{Budget, BudgetReport, Bytes};
 
+pub(crate) use cut::cut_to;
 pub(crate) use frame::{ADDED, CHUNKS, Cost, Cut, Form, Frame, Items, PAGINATION, RESULT, TRUNCATED};
-pub(crate) use lines::{cut_to, fit_text};
 pub(crate) use measure::{Output, Scale, Size};
 pub(crate) use search::{Attempt, search};
 pub(crate) use trim::{List, fit_json};

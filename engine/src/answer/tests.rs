@@ -2,7 +2,6 @@ use std::borrow::Cow;
 
 use proptest::prelude::*;
 
-use super::lines::Fitted;
 use super::*;
 use crate::Structured;
 use crate::json::{self, Node};
@@ -130,28 +129,6 @@ fn the_last_resort_is_valid_and_fits() {
     assert!(fit("123456", None, 3).1.is_some_and(|r| r.exceeded));
 }
 
-#[test]
-fn text_is_cut_at_lines_then_at_characters() {
-    for (text, limit, want) in [
-        ("a\nb\n", 4, None),
-        ("one\ntwo\nthree\nfour\n", 18, Some("one\ntwo\nthree\nfour")),
-        ("one\ntwo\nthree\nfour\n", 17, Some("one\ntwo\nthree\n...")),
-        ("one\ntwo\nthree\nfour\n", 19, None),
-        ("one\ntwo\nthree\nfour four four\n", 24, Some("one\ntwo\n... 2 more lines")),
-        ("one\ntwo\nthree\nfour four four\n", 23, Some("one\n... 3 more lines")),
-        ("one long line and no other", 10, Some("one lon...")),
-        ("one long line\nand another", 21, Some("on...\n... 1 more line")),
-        ("one long line\nand another", 12, Some("one long ...")),
-        ("\u{e9}\u{e9}\u{e9}", 5, Some("\u{e9}...")),
-        ("\u{e9}\u{e9}\u{e9}", 3, Some("\u{e9}")),
-        ("abc", 0, Some("")),
-    ] {
-        let got = fit_text(text, limit);
-        assert_eq!(got.as_ref().map(|fitted| fitted.text.as_str()), want, "{text:?} in {limit}");
-        assert!(got.is_none_or(|fitted| fitted.text.len() <= limit));
-    }
-}
-
 fn any_json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
@@ -256,19 +233,6 @@ proptest! {
                     let more = answer(&text, Cut { items: Items::cut(shown + 1, total), ..cut });
                     prop_assert!(more > Bytes(limit), "{} of {}", more, text);
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn text_fits_and_is_a_prefix_with_a_note(lines in prop::collection::vec("[a-z\u{e9}]{0,12}", 1..12), limit in 0_usize..80) {
-        let text = lines.join("\n");
-        match fit_text(&text, limit) {
-            None => prop_assert!(text.len() <= limit),
-            Some(Fitted { text: got, .. }) => {
-                prop_assert!(got.len() <= limit);
-                let head = got.split("...").next().unwrap_or_default();
-                prop_assert!(text.starts_with(head));
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::allow_list::Shown;
 use super::check::Findings;
 use super::fitting;
-use crate::fit::{Preset, ToolKind};
+use crate::fit::ToolKind;
 use crate::format::{Delimiter, Format, ToonOptions};
 use crate::pages::ChunksProgram;
 use crate::program::{Name, OutputProgram, StructuredMode};
@@ -39,10 +39,12 @@ pub(super) fn compile(
     let inputs = added_inputs(inputs, findings);
     let budget = budget.as_ref().map_or_else(Budget::default, |budget| limits(budget, findings));
     let fit = fitting::compile(output, tool, shown, enforced, findings);
-    let noun = fit.preset.map_or("items", |preset| preset.noun());
     let chunks = chunks.as_ref().map_or_else(|| Ok(ChunksProgram::default()), ChunksProgram::compile);
-    let chunks = chunks.map_err(|found| findings.extend(found)).unwrap_or_default().called(noun);
-    let chunks = fit.preset.map(Preset::as_str).into_iter().fold(chunks, ChunksProgram::preset);
+    let chunks = chunks.map_err(|found| findings.extend(found)).unwrap_or_default();
+    let chunks = match fit.preset {
+        Some(preset) => chunks.called(preset.noun()).preset(preset.as_str()),
+        None => chunks,
+    };
     for name in chunks.item_fields() {
         if let Some(hidden) = shown.hides(&[Name::new(name)]) {
             let message = format!("`.{name}` {}, so it prints nothing", hidden.as_str());

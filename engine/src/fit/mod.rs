@@ -30,7 +30,7 @@ pub(crate) use exact::exact;
 #[cfg(test)]
 pub(crate) use exact::{FURTHER, Fitted, most_measures};
 pub(crate) use fields::Field;
-pub(crate) use lines::{LineBudget, Shown, head_tail};
+pub(crate) use lines::{Chosen, LineBudget, Measure, both_ends, first_lines};
 pub(crate) use presets::Preset;
 pub use presets::ToolKind;
 pub(crate) use program::FitProgram;

@@ -39,35 +39,54 @@ pub(crate) fn divide(
     capacity: u64,
     work: &Work<'_>,
 ) -> Division {
-    debug_assert!(shown.is_sorted_by(|a, b| a < b) && shown.iter().all(|item| window.contains(item)));
+    debug_assert!(shown.is_sorted_by(|a, b| a < b));
+    let shown = shown.iter().map(|&item| item..item + 1);
+    let division = divide_runs(total, window, shown, weight, (capacity, usize::MAX), work);
+    division.expect("the number of chunks has no limit")
+}
+
+/// Does the same as [`divide()`], where `shown` are runs of items, and an item may be one of any number: returns `None`
+/// if there are more than `most` chunks. `weight` is called for the items of the other chunks, in order.
+pub(crate) fn divide_runs(
+    total: usize,
+    window: Range<usize>,
+    shown: impl IntoIterator<Item = Range<usize>> + Clone,
+    weight: impl Fn(usize) -> u64,
+    (capacity, most): (u64, usize),
+    work: &Work<'_>,
+) -> Option<Division> {
     let mut division = Division { total, window: window.clone(), ranges: Vec::new(), ends: Vec::new() };
-    for &item in shown {
+    for run in shown.clone() {
+        debug_assert!(window.start <= run.start && run.end <= window.end);
         if !work.spend_unbounded(1) {
             break;
         }
-        division.push(item);
+        division.push(run);
     }
     division.close();
     let (mut from, mut used) = (window.start, 0_u64);
-    for next in shown.iter().copied().chain([window.end]) {
-        for item in from..next {
+    for run in shown.into_iter().chain(std::iter::once(window.end..window.end)) {
+        for item in from..run.start {
             if !work.spend_unbounded(1) {
-                return division;
+                return Some(division);
             }
             let weight = weight(item);
             let sum = used.checked_add(weight).filter(|sum| division.is_open() && *sum <= capacity);
             if sum.is_none() && division.is_open() {
                 division.close();
+                if division.chunks() >= most {
+                    return None;
+                }
             }
             used = sum.unwrap_or(weight);
-            division.push(item);
+            division.push(item..item + 1);
         }
-        from = next + 1;
+        from = run.end;
     }
     if division.is_open() {
         division.close();
     }
-    division
+    Some(division)
 }
 
 impl Division {
@@ -76,12 +95,12 @@ impl Division {
         self.ranges.len() > self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Adds an item to the last chunk.
-    fn push(&mut self, item: usize) {
+    /// Adds a run of items to the last chunk.
+    fn push(&mut self, run: Range<usize>) {
         let is_open = self.is_open();
-        match self.ranges.last_mut().filter(|range| is_open && range.end == item) {
-            Some(range) => range.end += 1,
-            None => self.ranges.push(item..item + 1),
+        match self.ranges.last_mut().filter(|range| is_open && range.end == run.start) {
+            Some(range) => range.end = run.end,
+            None => self.ranges.push(run),
         }
     }
 
@@ -156,6 +175,11 @@ impl<'d> Chunk<'d> {
     /// Returns the numbers of the items, in the order of the list.
     pub(crate) fn items(self) -> impl DoubleEndedIterator<Item = usize> + Clone + 'd {
         self.ranges.iter().flat_map(Clone::clone)
+    }
+
+    /// Returns the runs of consecutive items; two of them may touch where one chunk ends and the next begins.
+    pub(crate) fn ranges(self) -> &'d [Range<usize>] {
+        self.ranges
     }
 
     /// Returns the first run of consecutive items.

@@ -17,11 +17,11 @@ mod presets;
 mod request;
 mod summary;
 
-pub(crate) use divide::{Chunk, Division, divide};
+pub(crate) use divide::{Chunk, Division, divide, divide_runs};
 pub(crate) use index::Index;
 pub(crate) use list_id::{ListId, ListSettings};
 pub use request::{Page, PageError, PageInput, PageInputs, PageRequest};
-pub(crate) use summary::ChunksProgram;
+pub(crate) use summary::{ChunksProgram, Summaries};
 
 #[cfg(test)]
 mod tests;

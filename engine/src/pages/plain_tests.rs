@@ -29,7 +29,7 @@ fn text_is_a_part_of_one_line() {
 
 #[test]
 fn text_is_cut_between_characters() {
-    for (room, want) in [(0, ""), (1, ""), (2, "é"), (3, "é"), (4, "..."), (5, "é..."), (6, "é..."), (10, "ééééé")]
+    for (room, want) in [(0, ""), (1, ""), (2, "é"), (3, "é"), (4, "éé"), (5, "é..."), (6, "é..."), (10, "ééééé")]
     {
         assert_eq!(plain("ééééé", room), want, "{room}");
     }

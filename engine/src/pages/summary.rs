@@ -18,6 +18,8 @@ const VALUE_BYTES: usize = 40;
 const RENDERED_BYTES: usize = 4096;
 /// Steps that a template may take on a chunk, whatever its size.
 const STEPS: usize = 10_000;
+/// What items are called that nothing names.
+const ITEMS: &str = "items";
 /// The bytes of a noun.
 const NOUN_BYTES: usize = 40;
 
@@ -70,7 +72,13 @@ impl ChunksProgram {
 
     /// Returns what the items are called.
     pub(crate) fn noun(&self) -> &str {
-        self.noun.as_deref().unwrap_or("items")
+        self.of(ITEMS).noun
+    }
+
+    /// Returns the summaries of chunks of items that are called `noun` if the filter gives no name.
+    pub(crate) fn of<'p>(&'p self, noun: &'p str) -> Summaries<'p> {
+        let template = self.summary.as_deref().or_else(|| self.preset.map(|preset| &preset.template));
+        Summaries { noun: self.noun.as_deref().unwrap_or(noun), template }
     }
 
     /// Returns the members of an item that the functions of the filter's own template read, each once.
@@ -84,17 +92,9 @@ impl ChunksProgram {
         names
     }
 
-    /// Returns the summary of a chunk, a part of one line. `item` gives an item by its number: a document's item, or a
-    /// line of text as a string.
-    ///
-    /// The work is linear in the bytes of the chunk: a template that takes more steps gives no summary.
+    /// Returns the summary of a chunk of items, see [`Summaries::summary`].
     pub(crate) fn summary<'n>(&self, chunk: Chunk<'_>, item: impl Fn(usize) -> Node<'n>, work: &Work<'_>) -> String {
-        let Some(template) = self.template() else {
-            return self.first_and_last(chunk, item);
-        };
-        let items = Node::Array(chunk.items().map(item).collect());
-        let bytes = json::compact_len_within(&items, work);
-        rendered(template, &items, bytes, work)
+        self.of(ITEMS).summary(chunk, item, work)
     }
 
     /// As [`ChunksProgram::summary`], of items that are compact JSON: of each one only what the summary reads is parsed.
@@ -124,14 +124,32 @@ impl ChunksProgram {
             Err(_) => String::new(),
         }
     }
+}
 
-    fn template(&self) -> Option<&Template> {
-        self.summary.as_deref().or_else(|| self.preset.map(|preset| &preset.template))
+/// What the items of a list are called, and how its chunks are summarized.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Summaries<'p> {
+    pub(crate) noun: &'p str,
+    template: Option<&'p Template>,
+}
+
+impl Summaries<'_> {
+    /// Returns the summary of a chunk, a part of one line. `item` gives an item by its number: a document's item, or a
+    /// line of text as a string.
+    ///
+    /// The work is linear in the bytes of the chunk: a template that takes more steps gives no summary.
+    pub(crate) fn summary<'n>(self, chunk: Chunk<'_>, item: impl Fn(usize) -> Node<'n>, work: &Work<'_>) -> String {
+        let Some(template) = self.template else {
+            return self.first_and_last(chunk, item);
+        };
+        let items = Node::Array(chunk.items().map(item).collect());
+        let bytes = json::compact_len_within(&items, work);
+        rendered(template, &items, bytes, work)
     }
 
     /// Returns the summary without a template: the number of items, and the first and the last value of the first
     /// scalar member. Of a single item it is the value.
-    fn first_and_last<'n>(&self, chunk: Chunk<'_>, item: impl Fn(usize) -> Node<'n>) -> String {
+    fn first_and_last<'n>(self, chunk: Chunk<'_>, item: impl Fn(usize) -> Node<'n>) -> String {
         let mut numbers = chunk.items();
         let Some(first) = numbers.next().map(&item) else { return String::new() };
         let name = first_scalar(&first);
@@ -144,7 +162,7 @@ impl ChunksProgram {
         };
         let begin = value(&first);
         let Some(last) = numbers.next_back().map(&item) else { return begin.unwrap_or_default() };
-        let mut about = format!("{} {}", chunk.len(), self.noun());
+        let mut about = format!("{} {}", chunk.len(), self.noun);
         match (begin, value(&last)) {
             (Some(begin), Some(end)) if begin != end => about = format!("{about}, {begin}..{end}"),
             (Some(one), _) | (None, Some(one)) => about = format!("{about}, {one}"),

@@ -13,6 +13,8 @@ mod nodes;
 mod patch;
 mod paths;
 mod root;
+mod row_weights;
+mod rows;
 mod stages;
 mod streamed;
 mod summary;

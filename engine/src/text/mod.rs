@@ -5,6 +5,7 @@
 //! backtracking.
 
 mod ansi;
+mod numbered;
 mod patterns;
 
 use std::borrow::Cow;
@@ -17,6 +18,7 @@ use crate::{Finding, TextSpec};
 use patterns::Cache;
 
 pub use ansi::strip_ansi;
+pub(crate) use numbered::Numbered;
 pub use patterns::PatternBudget;
 pub(crate) use patterns::Patterns;
 

@@ -1,22 +1,51 @@
-//! Text under `head_tail`.
+//! The lines of a text that a budget shows.
+
+use std::ops::Range;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::fit::{LineBudget, Shown, head_tail};
-use crate::text::{PatternBudget, Patterns, left_out, lines};
+use crate::fit::{LineBudget, both_ends, first_lines};
+use crate::text::{Numbered, PatternBudget, Patterns, left_out, lines};
 
 fn patterns(expressions: &[&str]) -> Option<std::sync::Arc<Patterns>> {
     let expressions: Vec<String> = expressions.iter().map(|&expression| expression.to_owned()).collect();
     Patterns::compile("boost", &expressions, &mut PatternBudget::default(), &mut Vec::new())
 }
 
-/// Cuts a text to so many bytes.
+/// What is left of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Shown {
+    text: String,
+    lines: Vec<Range<usize>>,
+    total: usize,
+}
+
+/// Cuts a text to so many bytes: to its first lines, or under `head_tail` to lines of both ends.
+fn cut_to(text: &str, boost: Option<&[&str]>, limit: usize) -> Option<Shown> {
+    let work = Work::unlimited();
+    let numbered = Numbered::new(text, &work);
+    let all = 0..numbered.len();
+    let write = |rows: &[Range<usize>]| {
+        let mut out = String::new();
+        numbered.write(rows, Some(&all), None, &mut out);
+        out
+    };
+    let weight = |_, place: &Range<usize>| place.len() as u64 + 1;
+    let budget = LineBudget { limit: limit as u64, weight: &weight, most_bytes: limit };
+    let mut measure = |rows: &[Range<usize>]| Some(write(rows).len() as u64);
+    let chosen = match boost {
+        None => first_lines(&numbered, &all, budget, &mut measure, &work),
+        Some(boost) => both_ends(&numbered, &all, patterns(boost).as_deref(), budget, &mut measure, &work),
+    };
+    let (lines, measured) = chosen?;
+    let text = write(&lines);
+    assert_eq!(text.len() as u64, measured);
+    Some(Shown { text, lines, total: numbered.len() })
+}
+
 fn cut(text: &str, boost: &[&str], limit: usize) -> Option<Shown> {
-    let patterns = patterns(boost);
-    let budget = LineBudget { limit: limit as u64, weight: &|bytes| bytes as u64, most_bytes: limit };
-    let mut measure = |text: &str| Some(text.len() as u64);
-    head_tail(text, patterns.as_deref(), budget, &mut measure, &Work::unlimited())
+    cut_to(text, Some(boost), limit)
 }
 
 fn numbered(count: usize) -> String {
@@ -92,5 +121,21 @@ proptest! {
             next = range.end;
         }
         prop_assert_eq!(cut, expected.join("\n"));
+    }
+
+    #[test]
+    fn as_many_lines_as_fit_are_shown_from_the_beginning(
+        all in vec("[ab ]{0,12}", 1..200), limit in 0_usize..800,
+    ) {
+        let text = all.join("\n");
+        let shown = cut_to(&text, None, limit);
+        let total = Numbered::new(&text, &Work::unlimited()).len();
+        let size = |lines: usize| {
+            let note = if lines < total { left_out(total - lines).len() + 1 } else { 0 };
+            all[..lines].iter().map(|line| line.len() + 1).sum::<usize>() - 1 + note
+        };
+        // Of a text that fits not everything is shown: the caller knows that it does not.
+        let most = (1..total).rev().find(|lines| size(*lines) <= limit);
+        prop_assert_eq!(shown.map(|shown| shown.lines), most.map(|most| std::iter::once(0..most).collect::<Vec<_>>()));
     }
 }

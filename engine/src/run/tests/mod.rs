@@ -6,6 +6,7 @@ mod branches;
 mod enforcement;
 mod finish;
 mod limits;
+mod lines;
 mod pages;
 mod patches;
 mod retain;
