@@ -220,12 +220,21 @@ impl Checker<'_> {
                     let message = format!("{} is {n} here and {other} for kubectl", scalar.source);
                     self.error(at, field, message, "write it without leading zeros");
                 } else if !n.parse::<i128>().is_ok_and(|n| (min..=max).contains(&n)) {
-                    let remedy = format!("write a number from {min} to {max}");
+                    let remedy = if min == i128::from(i64::MIN) && !n.starts_with('-') {
+                        // The field has a lower limit of its own, which a later check knows.
+                        format!("write a number of at most {max}")
+                    } else {
+                        format!("write a number from {min} to {max}")
+                    };
                     self.error(at, field, format!("{n} is out of range"), remedy);
                     // A placeholder, so that the rest can be parsed and checked.
                     return self.json.push('1');
                 }
                 self.json.push_str(n);
+            }
+            Resolved::Number(n) if n.contains(['e', 'E']) && !n.contains('-') && !n.contains('.') => {
+                let message = format!("{} is written with an exponent", scalar.source);
+                self.error(at, field, message, "write all digits of the number");
             }
             Resolved::Number(_) => {
                 self.error(at, field, format!("{} is not a whole number", scalar.source), "write one");

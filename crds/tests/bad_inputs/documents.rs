@@ -130,6 +130,14 @@ pub(super) const SCALARS: &[Case] = &[
         "{\"apiVersion\": \"tamis.dev/v1alpha1\", \"kind\": \"Exposition\", \"metadata\": {\"name\": \"a\"},\n \"spec\": \
          {\"service\": {\"name\": \"a\", \"version\": 2}, \"limits\": {\"concurrent\": 99999999999}}}\n",
     ),
+    yaml(
+        "Budgets that are no such numbers",
+        document!(
+            "ToolsFilters",
+            "  service: {name: github, version: '1'}\n  filters:\n    list:\n      output: {budget: {bytes: \
+             18446744073709551615, tokens: 1e+30}}\n    get:\n      output: {budget: {bytes: -1, tokens: 2.5}}\n"
+        ),
+    ),
 ];
 
 pub(super) const LATER: &[Case] = &[

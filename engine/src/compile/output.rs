@@ -82,6 +82,11 @@ fn formats(format: &FormatSpec, findings: &mut Findings<'_>) -> Vec<Format> {
     let mut formats = Vec::with_capacity(names.len());
     for name in names {
         match name.parse::<Format>() {
+            Err(_) if Format::choice(name).is_some() => findings.error(
+                "output.format",
+                format!("`{name}` chooses from all formats, and cannot be in a list"),
+                format!("write `format: {name}`, or name the formats to choose from"),
+            ),
             Err(_) => findings.error("output.format", format!("`{name}` is no format"), remedy),
             Ok(format) if formats.contains(&format) => {
                 findings.error("output.format", format!("`{name}` is there twice"), "name each format once");

@@ -182,6 +182,12 @@ fn errors() {
                 ],
             ),
             (
+                r#"{"dropNulls":true,"output":{"format":["json","auto"]}}"#,
+                &[
+                    "output.format: `auto` chooses from all formats, and cannot be in a list, write `format: auto`, or name the formats to choose from",
+                ],
+            ),
+            (
                 r#"{"dropNulls":true,"output":{"format":["toon","toon"],"structured":"often","toon":{"indent":0,"delimiter":";"}}}"#,
                 &[
                     "output.format: `toon` is there twice, name each format once",

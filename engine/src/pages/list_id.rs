@@ -26,12 +26,20 @@ pub(crate) struct ListId([u8; SHOWN_BYTES]);
 pub(crate) struct ListSettings<'a> {
     /// The limits on the answer.
     pub(crate) budget: Budget,
-    /// What counts its tokens.
+    /// What counts its tokens. Where nothing is counted, it decides nothing, and is no part of the id: an exposition
+    /// then has whatever tokenizer its other tools need.
     pub(crate) counter: TokenCounter<'a>,
-    /// The name of the format that the answer has.
+    /// The name of the format that the answer has, or the names of those to choose from, with commas.
     pub(crate) format: &'a str,
     /// All that decides which items are shown: the strategy with its settings, the algorithm and the levels.
     pub(crate) strategy: &'a str,
+}
+
+impl ListSettings<'_> {
+    /// Returns whether the division depends on counts of tokens: on a limit, or on the choice of a format.
+    fn counts_tokens(&self) -> bool {
+        self.budget.tokens.is_some() || self.format.contains(',')
+    }
 }
 
 impl ListId {
@@ -55,8 +63,13 @@ impl ListId {
         part(&limit(tokens.map(|tokens| tokens.0)));
         part(format.as_bytes());
         part(strategy.as_bytes());
-        part(tokenizer.name().as_bytes());
-        part(&factor.millionths().to_le_bytes());
+        let (name, millionths) = if settings.counts_tokens() {
+            (tokenizer.name(), factor.millionths().to_le_bytes().to_vec())
+        } else {
+            ("", Vec::new())
+        };
+        part(name.as_bytes());
+        part(&millionths);
         for item in items {
             if !work.spend_unbounded(1 + item.len() / 16) {
                 break;
@@ -119,7 +132,7 @@ pub(super) mod tests {
     #[test]
     fn an_id_is_the_same_on_every_machine() {
         // Computed with Python's hashlib from the encoding that the code describes.
-        assert_eq!(id(&SETTINGS, &["{\"a\":1}", "{\"a\":2}"]), "49d531");
+        assert_eq!(id(&SETTINGS, &["{\"a\":1}", "{\"a\":2}"]), "cb86c5");
     }
 
     #[test]
@@ -141,12 +154,25 @@ pub(super) mod tests {
             // A part that is longer takes nothing from the next.
             ListSettings { format: "jsond", strategy: "efault", ..base },
             ListSettings { strategy: "cascading", ..base },
-            ListSettings { counter: TokenCounter { tokenizer: &Other, ..base.counter }, ..base },
-            ListSettings { counter: TokenCounter { factor: more, ..base.counter }, ..base },
+            ListSettings { counter: TokenCounter { tokenizer: &Other, ..base.counter }, ..budget(None, Some(8000)) },
+            ListSettings { counter: TokenCounter { factor: more, ..base.counter }, ..budget(None, Some(8000)) },
+            ListSettings { format: "json,toon", ..base },
+            ListSettings { format: "json,toon", counter: TokenCounter { tokenizer: &Other, ..base.counter }, ..base },
         ] {
             for items in [&[][..], &[""], &["", ""], &["1"], &["1", "2"], &["2", "1"], &["12"], &["1", "2", ""]] {
                 assert!(ids.insert(id(&settings, items)), "{settings:?} {items:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_tokenizer_that_counts_nothing_is_no_part_of_an_id() {
+        let more = Factor::new(1.46).expect("within the limits");
+        for counter in
+            [TokenCounter { tokenizer: &Other, factor: Factor::ONE }, TokenCounter { factor: more, ..SETTINGS.counter }]
+        {
+            let settings = ListSettings { counter, ..SETTINGS };
+            assert_eq!(id(&settings, &["1", "2"]), id(&SETTINGS, &["1", "2"]), "{counter:?}");
         }
     }
 }
