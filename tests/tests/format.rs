@@ -43,15 +43,19 @@ struct Served {
 }
 
 async fn serve(expositions: &[(&str, &str, &str)]) -> Result<Served> {
+    let expositions = expositions.iter().map(|(name, enforcement, output)| exposition(name, enforcement, output));
+    serve_documents(&(DOCUMENTS.to_owned() + &expositions.collect::<String>())).await
+}
+
+/// Serves documents. Their upstream has a hundred comments at `/document`.
+async fn serve_documents(documents: &str) -> Result<Served> {
     let upstream = Upstream::start().await?;
     let comments: Vec<Value> = (1..=100)
         .map(|id| json!({"id": id, "user": {"login": "ada"}, "body": format!("Comment {id}: \"a few\" words.\n")}))
         .collect();
     upstream.set_document(200, &Value::from(comments).to_string());
     let folder = Folder::new()?;
-    let documents = expositions.iter().map(|(name, enforcement, output)| exposition(name, enforcement, output));
-    let documents = DOCUMENTS.replace("URL", &upstream.url) + &documents.collect::<String>();
-    folder.write("review.yaml", &documents)?;
+    folder.write("review.yaml", &documents.replace("URL", &upstream.url))?;
     let gateway = Gateway::start(folder.path()).await?;
     Ok(Served { gateway, _upstream: upstream, _folder: folder })
 }
@@ -113,38 +117,179 @@ async fn a_budget_in_tokens_holds_and_no_comment_is_lost_between_chunks() -> Res
     Ok(())
 }
 
-/// What an answer puts where, by `output`: whether the tool has an output schema and the answer structured content.
+/// A tool, and what a call of it gets.
+struct Row {
+    tool: &'static str,
+    enforcement: &'static str,
+    /// What its filter has in addition to `root` and `select`.
+    filter: &'static str,
+    /// The arguments of the call.
+    call: &'static str,
+    /// How the first text block begins.
+    begins: &'static str,
+}
+
+const fn row(
+    tool: &'static str,
+    enforcement: &'static str,
+    filter: &'static str,
+    call: &'static str,
+    begins: &'static str,
+) -> Row {
+    Row { tool, enforcement, filter, call, begins }
+}
+
+const JSON: &str = "[{\"id\":1,";
+const TABLE: &str = "{\"columns\":[\"id\",\"by\",\"body\"],\"rows\":[[1,";
+const TOON: &str = "[100]{id,by,body}:\n 1,ada,";
+const COMPACT: &str = "compact: {item: \"{{.id}} {{.by}}\"}";
+
+const ROWS: &[Row] = &[
+    row("json", "Enforced", "output: {format: json}", "{}", JSON),
+    row("schema", "Enforced", "output: {structured: schema}", "{}", JSON),
+    row("never", "Enforced", "output: {structured: never}", "{}", JSON),
+    row("table", "Enforced", "output: {format: table}", "{}", TABLE),
+    row("toon", "Enforced", "output: {format: toon}", "{}", TOON),
+    row("auto", "Enforced", "output: {format: auto}", "{}", TOON),
+    row("asked", "Enforced", "output: {inputs: [_format]}", "{}", JSON),
+    row("asked", "Enforced", "output: {inputs: [_format]}", "{\"_format\": \"toon\"}", TOON),
+    row("compact", "Enforced", COMPACT, "{}", "1 ada\n2 ada\n"),
+    row("open", "Advisory", "output: {format: json}", "{}", JSON),
+    row("openschema", "Advisory", "output: {structured: schema}", "{}", JSON),
+    row("opentoon", "Advisory", "output: {format: toon}", "{}", TOON),
+    row("opencompact", "Advisory", COMPACT, "{}", "1 ada\n2 ada\n"),
+    row("first", "Enforced", "maxItems: 10", "{}", JSON),
+    row("budget", "Enforced", "output: {budget: {tokens: 1000}}", "{}", JSON),
+    row("budget", "Enforced", "output: {budget: {tokens: 1000}}", "{\"chunk\": 2}", "[{\"id\":"),
+    row("budget", "Enforced", "output: {budget: {tokens: 1000}}", "{\"offset\": 40, \"limit\": 2}", "[{\"id\":41,"),
+    row("tablebudget", "Enforced", "output: {format: table, budget: {tokens: 1000}}", "{}", TABLE),
+    row("toonbudget", "Enforced", "output: {format: toon, budget: {tokens: 1000}}", "{}", "["),
+    row(
+        "compactbudget",
+        "Enforced",
+        "output: {budget: {bytes: 600}}, compact: {item: \"{{.id}} {{.by}}\"}",
+        "{}",
+        "1 ada\n",
+    ),
+    row("silent", "Enforced", "output: {budget: {tokens: 1000}, notice: false}", "{}", JSON),
+    row("neverbudget", "Enforced", "output: {structured: never, budget: {tokens: 1000}}", "{}", JSON),
+];
+
+/// Serves every row as a tool of its own, in an exposition for each enforcement.
+async fn serve_rows() -> Result<Served> {
+    let tools: BTreeSet<&str> = ROWS.iter().map(|row| row.tool).collect();
+    let actions: String = tools
+        .iter()
+        .map(|tool| format!("      {tool}: {{method: GET, path: /document, response: {{type: array}}}}\n"))
+        .collect();
+    let mut documents = DOCUMENTS.split("      list-comments").next().unwrap_or_default().to_owned() + &actions;
+    for enforcement in ["Enforced", "Advisory"] {
+        let name = enforcement.to_lowercase();
+        let rows: BTreeSet<_> =
+            ROWS.iter().filter(|row| row.enforcement == enforcement).map(|row| (row.tool, row.filter)).collect();
+        let filters: String = rows
+            .iter()
+            .map(|(tool, filter)| {
+                format!("    {tool}: {{root: \"\", select: {{id: id, by: user.login, body: body}}, {filter}}}\n")
+            })
+            .collect();
+        let included: Vec<&str> = rows.iter().map(|(tool, _)| *tool).collect();
+        documents += &format!(
+            "---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: {name}}}\nspec:\n  name: {name}\n  \
+             service: {{name: review, version: \"1.0.0\"}}\n  enforcement: {enforcement}\n  filters:\n{filters}---\n\
+             apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {{name: {name}}}\nspec:\n  \
+             service: {{name: review, version: \"1.0.0\"}}\n  tools: {{include: [{}]}}\n  filters: [{name}]\n",
+            included.join(", ")
+        );
+    }
+    serve_documents(&documents).await
+}
+
+/// Returns what stands where in an answer, as the cells of a table.
+fn cells(tool: &Value, result: &Value) -> Result<String> {
+    let blocks = blocks(result)?;
+    let value: Option<Value> = serde_json::from_str(blocks[0]).ok();
+    let first = match &value {
+        Some(Value::Array(_)) => "JSON list",
+        Some(Value::Object(object)) if object.contains_key("columns") => "table",
+        None if blocks[0].starts_with('[') => "TOON",
+        None => "summary",
+        Some(_) => "another value",
+    };
+    let second = match blocks.get(1) {
+        None => "",
+        Some(text) if text.starts_with("[chunks]") || text.contains("\n[chunks]") => "index",
+        Some(text) if text.contains("more") => "number of items, and where the rest is",
+        Some(_) => "number of items",
+    };
+    let structured = result.get("structuredContent").filter(|content| !content.is_null());
+    let (mut value, mut beside) = (Vec::new(), Vec::new());
+    for (key, member) in structured.and_then(Value::as_object).into_iter().flatten() {
+        match key.as_str() {
+            "_truncated" | "_chunks" => beside.push(format!("`{key}`")),
+            "result" if member.is_array() => value.push("`result`, the list".to_owned()),
+            key => value.push(format!("`{key}`")),
+        }
+    }
+    let schema = tool.get("outputSchema").is_some_and(|schema| !schema.is_null());
+    let schema = if schema { "yes" } else { "" };
+    let cells = [first, second, &value.join(", "), &beside.join(", "), schema];
+    Ok(cells.map(|cell| if cell.is_empty() { "none" } else { cell }).join(" | "))
+}
+
+/// What an answer puts where, by format, structured content, summary, budget and page: the same for every client of both
+/// eras, and as `docs/model-reads.md` says. `TAMIS_UPDATE=1` writes the page.
 #[tokio::test]
 async fn text_and_structured_content_follow_the_format() -> Result<()> {
-    let rows = [
-        ("json", "Enforced", "{format: json}", true, true, "[{\"id\":1,"),
-        ("schema", "Enforced", "{structured: schema}", true, true, "[{\"id\":1,"),
-        ("never", "Enforced", "{structured: never}", false, false, "[{\"id\":1,"),
-        ("table", "Enforced", "{format: table}", false, true, "{\"columns\":[\"id\",\"by\",\"body\"],\"rows\":[[1,"),
-        ("toon", "Enforced", "{format: toon}", false, false, "[100]{id,by,body}:\n 1,ada,"),
-        ("auto", "Enforced", "{format: auto}", false, false, "[100]{id,by,body}:\n 1,ada,"),
-        ("asked", "Enforced", "{inputs: [_format]}", false, true, "[{\"id\":1,"),
-        ("open", "Advisory", "{format: json}", false, true, "[{\"id\":1,"),
-        ("openschema", "Advisory", "{structured: schema}", false, false, "[{\"id\":1,"),
-    ];
-    let expositions: Vec<_> = rows.iter().map(|&(name, enforcement, output, ..)| (name, enforcement, output)).collect();
-    let served = serve(&expositions).await?;
+    let served = serve_rows().await?;
+    let mut table: Vec<Option<String>> = vec![None; ROWS.len()];
     for &(sdk, era) in CLIENTS {
-        for (name, _, output, has_schema, is_structured, begin) in rows {
-            let mut client = Client::connect(sdk, era, &served.gateway.target(name)).await?;
-            let said = format!("{sdk:?} {era:?} {output}");
+        for enforcement in ["Enforced", "Advisory"] {
+            let mut client = Client::connect(sdk, era, &served.gateway.target(&enforcement.to_lowercase())).await?;
             let tools = client.list().await?;
-            assert_eq!(tools[0].get("outputSchema").is_some_and(|schema| !schema.is_null()), has_schema, "{said}");
-            let result = client.result("list-comments", json!({})).await?;
-            assert!(blocks(&result)?[0].starts_with(begin), "{said}: {result}");
-            let structured = result.get("structuredContent").filter(|content| !content.is_null());
-            assert_eq!(structured.is_some(), is_structured, "{said}: {result}");
+            let rows = ROWS.iter().zip(&mut table).filter(|(row, _)| row.enforcement == enforcement);
+            for (Row { tool, filter, call, begins, .. }, cell) in rows {
+                let said = format!("{sdk:?} {era:?} {enforcement} {filter} {call}");
+                let listed = tools.iter().find(|listed| listed["name"] == *tool);
+                let listed = listed.with_context(|| format!("{said}: not listed"))?;
+                let result = client.result(tool, serde_json::from_str(call)?).await?;
+                assert!(blocks(&result)?[0].starts_with(begins), "{said}: {result}");
+                let found = cells(listed, &result).with_context(|| said.clone())?;
+                assert_eq!(*cell.get_or_insert_with(|| found.clone()), found, "{said}: clients differ");
+            }
         }
-        let mut client = Client::connect(sdk, era, &served.gateway.target("asked")).await?;
-        let result = client.result("list-comments", json!({"_format": "toon"})).await?;
-        assert!(blocks(&result)?[0].starts_with("[100]{id,by,body}:\n"), "{result}");
-        let refused = client.result("list-comments", json!({"_format": "xml"})).await?;
+        let mut client = Client::connect(sdk, era, &served.gateway.target("enforced")).await?;
+        let refused = client.result("asked", json!({"_format": "xml"})).await?;
         assert_eq!(refused["isError"], json!(true), "{refused}");
+        assert!(refused.get("structuredContent").is_none_or(Value::is_null), "{refused}");
     }
+    documented(&table.into_iter().flatten().collect::<Vec<_>>())
+}
+
+/// Compares the table of `docs/model-reads.md` with the cells of each row.
+fn documented(cells: &[String]) -> Result<()> {
+    assert_eq!(cells.len(), ROWS.len());
+    let mut table =
+        "\n| filter | enforcement | call | first text block | second text block | `structuredContent` | beside it | \
+                     `outputSchema` |\n|---|---|---|---|---|---|---|---|\n"
+            .to_owned();
+    for (Row { enforcement, filter, call, .. }, cells) in ROWS.iter().zip(cells) {
+        let call = if *call == "{}" { String::new() } else { format!("`{call}`") };
+        table += &format!("| `{filter}` | `{enforcement}` | {call} | {cells} |\n");
+    }
+    table.push('\n');
+    let path = tamis_tests::root().join("docs/model-reads.md");
+    let page = std::fs::read_to_string(&path)?;
+    let (begin, end) = (
+        "<!-- Generated: TAMIS_UPDATE=1 cargo test -p tamis-tests --test format structured -->\n",
+        "<!-- End of the generated part -->\n",
+    );
+    let (before, rest) = page.split_once(begin).context("the page has no generated part")?;
+    let (generated, after) = rest.split_once(end).context("the generated part has no end")?;
+    if std::env::var_os("TAMIS_UPDATE").is_some() {
+        std::fs::write(&path, format!("{before}{begin}{table}{end}{after}"))?;
+        return Ok(());
+    }
+    assert_eq!(generated, table, "docs/model-reads.md is not what clients get: run with TAMIS_UPDATE=1");
     Ok(())
 }
