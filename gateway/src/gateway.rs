@@ -19,6 +19,7 @@ use crate::offload::Offload;
 use crate::options::Options;
 use crate::refusals::Refusals;
 use crate::registry::{Registry, Shared};
+use crate::sampler::Sampler;
 use crate::seal::Keyring;
 use crate::serve::Index;
 use crate::session::{InFlight, Listeners};
@@ -31,6 +32,8 @@ pub struct Gateway {
     pub(crate) options: Options,
     pub(crate) registry: Registry,
     pub(crate) metrics: Metrics,
+    /// Counts tokens of a sample of outputs.
+    pub(crate) sampler: Sampler,
     pub(crate) auditor: Auditor,
     pub(crate) keyring: Arc<Keyring>,
     /// Memory, calls and streams, shared by the expositions.
@@ -149,6 +152,7 @@ impl Gateway {
             Some(keyring) => Arc::clone(keyring),
             None => Arc::new(Keyring::of_the_process().ok_or(StartError::Randomness)?),
         };
+        let metrics = Metrics::new()?;
         Ok(Arc::new(Self {
             unauthenticated: shares.of(&ExpositionId { namespace: String::new(), name: String::new() }),
             shares,
@@ -157,7 +161,8 @@ impl Gateway {
             set_aside,
             client: Arc::new(Client::new(options.client.clone(), options.workers)?),
             registry: Registry::default(),
-            metrics: Metrics::new()?,
+            sampler: Sampler::new(metrics.sample.clone()),
+            metrics,
             auditor: Auditor::new(options.audit_log, &keyring, options.audit_dir.clone())?,
             keyring,
             detached: TaskTracker::new(),

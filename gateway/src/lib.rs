@@ -21,6 +21,7 @@
 //! refusals          log lines for refused requests, sampled
 //! memory            a budget in bytes for all calls
 //! shares            resources by exposition      pure
+//! sampler           tokens of a sample           a thread
 //! upstream          a module for each kind of source
 //! trace             spans of calls
 //! ```
@@ -52,6 +53,7 @@ mod paging;
 mod refusals;
 mod registry;
 mod reload;
+mod sampler;
 mod seal;
 mod serve;
 mod service;
@@ -66,6 +68,7 @@ mod workers;
 pub use access::{Callers, InvalidCallers, KeyDigest};
 pub use admin::AdminToken;
 pub use audit::AuditLog;
+pub use exposition::ListedTools;
 pub use gateway::{Exposed, Gateway, Readiness, StartError};
 pub use memory::{Basis, Exhausted, MemoryLimit, Reservation};
 pub use metrics::every_metric;

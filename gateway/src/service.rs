@@ -84,12 +84,17 @@ impl Contract {
         let schema = declared_input(tool)?;
         let compiled = tamis_schema::compile(&schema.to_string(), patterns)
             .map_err(|problems| problems.first().map(ToString::to_string).unwrap_or_default())?;
-        let properties = schema.get("properties").and_then(Value::as_object);
-        let arguments = properties.map(|p| p.keys().cloned().collect()).unwrap_or_default();
+        let arguments = argument_names(&schema);
         let listed = json!([tool.title, tool.description, schema, tool.risk]).to_string();
         let listed = Sha256::digest(listed).into();
         Ok(Self { schema: compiled, param_headers: param_headers(&schema), arguments, listed })
     }
+}
+
+/// Returns the names of the arguments that an input schema declares.
+pub(crate) fn argument_names(schema: &Value) -> Vec<String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.map(|properties| properties.keys().cloned().collect()).unwrap_or_default()
 }
 
 /// Returns the input schema. If the gateway fetches pages and the manifest does not declare the argument for the next

@@ -41,22 +41,36 @@ impl Vocabulary {
     /// memory is kept until the process ends.
     #[must_use]
     pub fn load(self) -> Arc<dyn Tokenizer> {
+        Arc::<Exact>::clone(self.place().get_or_init(|| Arc::new(Exact::new(self))))
+    }
+
+    /// Returns whether this process has loaded the vocabulary. [`Vocabulary::load`] is then quick.
+    #[must_use]
+    pub fn is_loaded(self) -> bool {
+        self.place().get().is_some()
+    }
+
+    fn place(self) -> &'static OnceLock<Arc<Exact>> {
         static O200K_BASE: OnceLock<Arc<Exact>> = OnceLock::new();
         static CL100K_BASE: OnceLock<Arc<Exact>> = OnceLock::new();
-        let loaded = match self {
+        match self {
             Self::O200kBase => &O200K_BASE,
             Self::Cl100kBase => &CL100K_BASE,
-        };
-        Arc::<Exact>::clone(loaded.get_or_init(|| Arc::new(Exact::new(self))))
+        }
+    }
+
+    /// Returns the name of the tokenizer that counts with this vocabulary.
+    #[must_use]
+    pub const fn name(self) -> TokenizerName {
+        match self {
+            Self::O200kBase => TokenizerName::O200kBase,
+            Self::Cl100kBase => TokenizerName::Cl100kBase,
+        }
     }
 }
 
 /// Returns the tokenizer with this name, and loads its vocabulary if it has one: see [`Vocabulary::load`].
 #[must_use]
 pub fn tokenizer(name: TokenizerName) -> Arc<dyn Tokenizer> {
-    match name {
-        TokenizerName::O200kBase => Vocabulary::O200kBase.load(),
-        TokenizerName::Cl100kBase => Vocabulary::Cl100kBase.load(),
-        TokenizerName::Estimate => Arc::new(Estimate),
-    }
+    name.vocabulary().map_or_else(|| Arc::new(Estimate) as Arc<dyn Tokenizer>, Vocabulary::load)
 }

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Vocabulary;
+
 /// A tokenizer, by its name.
 // The text below is part of the custom resources' schema.
 /// What counts tokens: `o200k_base` or `cl100k_base`, vocabularies of OpenAI with exact counts, or `estimate`, a token
@@ -35,6 +37,16 @@ impl TokenizerName {
             Self::Estimate => "estimate",
         }
     }
+
+    /// Returns the vocabulary that the tokenizer counts with; none for `estimate`.
+    #[must_use]
+    pub const fn vocabulary(self) -> Option<Vocabulary> {
+        match self {
+            Self::O200kBase => Some(Vocabulary::O200kBase),
+            Self::Cl100kBase => Some(Vocabulary::Cl100kBase),
+            Self::Estimate => None,
+        }
+    }
 }
 
 impl fmt::Display for TokenizerName {
@@ -58,7 +70,7 @@ pub struct UnknownTokenizer(String);
 
 #[cfg(test)]
 mod tests {
-    use super::TokenizerName;
+    use super::{TokenizerName, Vocabulary};
 
     #[test]
     fn a_name_reads_the_same_everywhere() {
@@ -66,6 +78,7 @@ mod tests {
             assert_eq!(name.to_string().parse(), Ok(name));
             assert_eq!(serde_json::to_string(&name).expect("is text"), format!("\"{name}\""));
             assert_eq!(serde_json::from_str::<TokenizerName>(&format!("\"{name}\"")).expect("is a name"), name);
+            assert_eq!(name.vocabulary().map_or(TokenizerName::Estimate, Vocabulary::name), name);
         }
         assert_eq!(TokenizerName::default(), TokenizerName::ALL[0]);
     }

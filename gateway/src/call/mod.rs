@@ -449,6 +449,8 @@ async fn filtered(
     match applied {
         Applied::Done(Ok(Filtered { text, notice, structured, report })) => {
             count(series, metrics, &report);
+            let sizes = exposition.sizes(&report);
+            let sample = gateway.sampler.take(series, sizes, answer.output.bytes(), &text);
             let filter = tool.filtered.then(|| report.meta(enforcement));
             let result = ToolResult { text, notice, structured, is_error: false, filter };
             // Of the filter's memory, only its result is still in use.
@@ -456,6 +458,10 @@ async fn filtered(
             let written = match answer::measure(active, result, deadline).await {
                 Ok(measured) => {
                     series.bytes(metrics, report.original_bytes, report.output_bytes);
+                    match sample {
+                        Some(sample) => gateway.sampler.count(sample),
+                        None => series.add_saved_tokens(&sizes),
+                    }
                     if let Some(tokens) = report.tokens {
                         series.tokens(metrics, tokens.counted.0);
                     }

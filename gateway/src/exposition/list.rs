@@ -95,7 +95,8 @@ pub(super) fn digest(service: &Service, tools: &IndexMap<String, Tool>) -> [u8; 
     hash.finalize().into()
 }
 
-fn describe(name: &str, declared: &ServiceTool, tool: &Tool) -> Value {
+/// Returns a tool as it is listed.
+pub(super) fn describe(name: &str, declared: &ServiceTool, tool: &Tool) -> Value {
     let mut entry = json!({"name": name});
     if let Some(title) = &declared.title {
         entry["title"] = json!(title);

@@ -1,6 +1,7 @@
 //! A loaded exposition: the programs of its tools, its list and its limits. Immutable: a reload creates another one,
 //! and a call in flight keeps the one that it started with.
 
+mod cost;
 mod list;
 mod schema;
 mod toolset;
@@ -11,19 +12,20 @@ use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
 use tamis_config::carrier::Unreadable;
 use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, TokenSettings, reads};
-use tamis_engine::{Call, Enforcement, Factor, TokenCounter, Tokenizer};
-use tamis_tokens::TokenizerName;
+use tamis_engine::{Call, Enforcement, Factor, Report, TokenCounter, Tokenizer};
+use tamis_tokens::{TokenizerName, Vocabulary};
 
 use crate::access::{AuthError, KeyDigest};
 use crate::gateway::Gateway;
 use crate::limiter::Limiter;
-use crate::metrics::{ExpositionSeries, ToolSeries};
+use crate::metrics::{CallSizes, ExpositionSeries, ToolSeries};
 use crate::options::GatewayLimits;
 use crate::registry::Shared;
 use crate::service::Service;
 use crate::shares::Share;
 use crate::upstream::{CredentialScope, Credentials, Handles};
 
+pub use cost::ListedTools;
 pub(crate) use list::ToolList;
 pub(crate) use toolset::{Tool, Toolset};
 
@@ -48,6 +50,8 @@ pub(crate) struct Exposition {
     tokenizer: Arc<dyn Tokenizer>,
     /// What counts are multiplied by.
     factor: Factor,
+    /// What its tokens are counted with, also where it counts none; none for `estimate`.
+    vocabulary: Option<Vocabulary>,
     /// The service that it publishes.
     pub(crate) service: Arc<Service>,
     /// The published tools, shared with the expositions that publish the same.
@@ -97,6 +101,7 @@ impl Exposition {
         let handles = Handles::new(&document.credentials)?;
         let TokenSettings { tokenizer, factor: _ } = document.tokens;
         let counts = set.counts_tokens() || limits.output.tokens.is_some();
+        let vocabulary = tokenizer.vocabulary();
         let tokenizer = tamis_tokens::tokenizer(if counts { tokenizer } else { TokenizerName::Estimate });
         let factor = document.tokens.factor().ok_or("tokens.factor: is not between 0.01 and 100")?;
         let share = gateway.shares.of(&id);
@@ -110,6 +115,7 @@ impl Exposition {
             audit: document.audit,
             tokenizer,
             factor,
+            vocabulary,
             service: Arc::clone(service),
             set,
             share,
@@ -166,7 +172,7 @@ impl Exposition {
     ///
     /// # Panics
     /// There is no tool at that position.
-    pub(crate) fn tool_series(&self, tool: usize) -> &ToolSeries {
+    pub(crate) fn tool_series(&self, tool: usize) -> &Arc<ToolSeries> {
         let all = self.tool_series.get_or_init(|| self.tools().keys().map(|_| OnceLock::new()).collect());
         all[tool].get_or_init(|| self.series.tool(self.tools().get_index(tool).map_or("", |(name, _)| name)))
     }
@@ -179,6 +185,18 @@ impl Exposition {
             pagination,
             inputs: tool.reserved.pages(),
             ..asked
+        }
+    }
+
+    /// Returns the sizes by which a call's saved tokens are estimated. No vocabulary is loaded for it: one that is not
+    /// there is not used.
+    pub(crate) fn sizes(&self, report: &Report) -> CallSizes {
+        CallSizes {
+            input: report.original_bytes,
+            output: report.output_bytes,
+            counted: report.tokens.map(|tokens| tokens.counted.0),
+            vocabulary: self.vocabulary.filter(|vocabulary| vocabulary.is_loaded()),
+            factor: self.factor,
         }
     }
 

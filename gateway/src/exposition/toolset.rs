@@ -84,7 +84,10 @@ impl Toolset {
         let mut tools = IndexMap::with_capacity(document.tools.len());
         let mut expressions = Expressions::default();
         for name in document.tools.keys() {
-            let tool = Tool::load(document, limits, service, name, programs)?;
+            let declared = service.document.tools.get(name);
+            let declared = declared.ok_or_else(|| format!("tool {name} is not in the service"))?;
+            let arguments = &service.contracts[name].arguments;
+            let tool = Tool::load(document, limits, (declared, arguments), name, programs)?;
             expressions.add(&tool.program);
             if expressions.bytes() > most_expressions {
                 return Err(format!("tool {name}: {}", too_large("exposition", most_expressions)));
@@ -112,15 +115,15 @@ impl Toolset {
 }
 
 impl Tool {
-    fn load(
+    /// Compiles a tool. `arguments` are the names of those that it declares.
+    pub(super) fn load(
         document: &ExpositionDocument,
         call_limits: &CallLimits,
-        service: &Service,
+        (declared, arguments): (&ServiceTool, &[String]),
         name: &str,
         programs: &mut Programs,
     ) -> Result<Self, String> {
         let published = &document.tools[name];
-        let declared = service.document.tools.get(name).ok_or_else(|| format!("tool {name} is not in the service"))?;
         let enforced = document.enforcement == Enforcement::Enforced;
         if enforced && published.filter.is_none() {
             return Err(format!(
@@ -142,7 +145,6 @@ impl Tool {
         let filter = published.filter.as_deref().unwrap_or(&none);
         let program = programs.get(filter, &options).map_err(|error| format!("tool {name}: {error}"))?;
         let filtered = !published.is_unfiltered();
-        let arguments = &service.contracts[name].arguments;
         let budget = program.has_budget() || !call_limits.output.is_none();
         let inputs = inputs(document.inputs.as_deref(), filtered, budget, program.inputs());
         let inputs = if declared.risk.mutating || !program.has_pages() {

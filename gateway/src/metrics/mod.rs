@@ -1,6 +1,7 @@
 //! The metrics of a gateway. A call uses counters that its tool holds. A series begins with its first call, and is
 //! removed with its exposition.
 
+mod saved_tokens;
 mod series;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,10 +12,12 @@ use prometheus::{
     Opts, Registry, TextEncoder,
 };
 use tamis_config::ExpositionId;
+use tamis_tokens::Vocabulary;
 
 use crate::offload::Work;
 use crate::serve::Closed;
 
+pub(crate) use saved_tokens::{CallSizes, Ratios};
 pub(crate) use series::{ExpositionSeries, ToolSeries, Totals};
 
 /// How a tool call ended; the label of `tamis_tool_calls_total` and the verdict in an audit record.
@@ -108,6 +111,9 @@ pub(crate) struct Metrics {
     output: IntCounterVec,
     saved: IntCounterVec,
     tokens: IntCounterVec,
+    saved_tokens: IntCounterVec,
+    /// The size of the sample by which saved tokens are estimated.
+    pub(crate) sample: SampleCounters,
     errors: IntCounterVec,
     missed: IntCounterVec,
     rejected: IntCounterVec,
@@ -135,6 +141,45 @@ pub(crate) struct Metrics {
     /// A vector without labels, so that there is no series without a certificate.
     tls_expires: IntGaugeVec,
     ready: IntGauge,
+}
+
+/// The size of the sample by which saved tokens are estimated, by vocabulary.
+#[derive(Debug, Clone)]
+pub(crate) struct SampleCounters {
+    bytes: IntCounterVec,
+    tokens: IntCounterVec,
+}
+
+impl SampleCounters {
+    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let counter = |name: &str, help: &str| {
+            let vec = IntCounterVec::new(Opts::new(name, help), &["tokenizer"])?;
+            registry.register(Box::new(vec.clone()))?;
+            Ok::<_, prometheus::Error>(vec)
+        };
+        let counters = Self {
+            bytes: counter(
+                "tamis_filter_token_sample_bytes_total",
+                "Bytes of outputs that were counted, outside of calls, to estimate saved tokens. 0 if no vocabulary is \
+                 loaded; the estimate is then a token for 3.5 bytes.",
+            )?,
+            tokens: counter(
+                "tamis_filter_token_sample_tokens_total",
+                "Tokens of the bytes in tamis_filter_token_sample_bytes_total.",
+            )?,
+        };
+        for vocabulary in [Vocabulary::O200kBase, Vocabulary::Cl100kBase] {
+            counters.add(vocabulary, 0, 0);
+        }
+        Ok(counters)
+    }
+
+    /// Counts a text of the sample.
+    pub(crate) fn add(&self, vocabulary: Vocabulary, bytes: usize, tokens: usize) {
+        let label = [vocabulary.name().as_str()];
+        self.bytes.with_label_values(&label).inc_by(bytes as u64);
+        self.tokens.with_label_values(&label).inc_by(tokens as u64);
+    }
 }
 
 /// The values of gauges that are read at each scrape.
@@ -338,6 +383,13 @@ impl Metrics {
                  exposition's tokenizer or factor makes it one.",
                 &[],
             )?,
+            saved_tokens: counter(
+                "tamis_filter_saved_tokens_estimate_total",
+                "Estimate of the tokens that filters kept from models: the bytes of each call, by the ratios of a small \
+                 sample of outputs.",
+                &[],
+            )?,
+            sample: SampleCounters::new(&registry)?,
             errors: counter("tamis_filter_errors_total", "Failed filter stages.", &["stage"])?,
             missed: counter(
                 "tamis_filter_missed_paths_total",

@@ -2,13 +2,15 @@
 //! exposition.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use prometheus::{IntCounter, IntCounterVec};
 use tamis_config::ExpositionId;
 use tamis_engine::Stage;
 
-use super::{Metrics, Outcome, Rejection};
+use super::{CallSizes, Metrics, Outcome, Ratios, Rejection};
 use crate::exposition::Toolset;
 
 /// A counter that is registered when it is first needed.
@@ -49,12 +51,17 @@ pub(crate) struct ToolSeries {
     output: Lazy,
     saved: Lazy,
     tokens: Lazy,
+    saved_tokens: Lazy,
     missed: Lazy,
     errors: [Lazy; STAGES.len()],
+    /// The ratios of the tool's sample.
+    ratios: Ratios,
+    /// When the tool was sampled last: seconds since the start of the sampler, and one; 0 if never.
+    sampled: AtomicU32,
 }
 
 impl ToolSeries {
-    pub(super) fn new(id: &Arc<ExpositionId>, tool: &str) -> Self {
+    pub(crate) fn new(id: &Arc<ExpositionId>, tool: &str) -> Self {
         Self {
             id: Arc::clone(id),
             tool: tool.into(),
@@ -64,8 +71,11 @@ impl ToolSeries {
             output: Lazy::new(),
             saved: Lazy::new(),
             tokens: Lazy::new(),
+            saved_tokens: Lazy::new(),
             missed: Lazy::new(),
             errors: Default::default(),
+            ratios: Ratios::default(),
+            sampled: AtomicU32::new(0),
         }
     }
 
@@ -84,6 +94,31 @@ impl ToolSeries {
         self.get(|c| &c.input, &metrics.input, None).inc_by(input as u64);
         self.get(|c| &c.output, &metrics.output, None).inc_by(output as u64);
         self.get(|c| &c.saved, &metrics.saved, None).inc_by(input.saturating_sub(output) as u64);
+        // Saved tokens may be counted later, but the series begins with the call.
+        self.get(|c| &c.saved_tokens, &metrics.saved_tokens, None);
+    }
+
+    /// Counts the tokens that one call saved, as far as the tool's ratios say. [`Self::bytes`] comes first.
+    pub(crate) fn add_saved_tokens(&self, sizes: &CallSizes) {
+        if let Some(counter) = self.saved_tokens.get() {
+            counter.inc_by(sizes.saved_tokens(&self.ratios) as u64);
+        }
+    }
+
+    /// Returns the ratios of the tool's sample.
+    pub(crate) fn ratios(&self) -> &Ratios {
+        &self.ratios
+    }
+
+    /// Returns whether the tool was never sampled, or not for `interval`. `now` is the time since the sampler's start.
+    pub(crate) fn is_sample_due(&self, now: Duration, interval: Duration) -> bool {
+        is_due(self.sampled.load(Ordering::Relaxed), now, interval)
+    }
+
+    /// Says that the tool is sampled now. Returns false if another call has said so before.
+    pub(crate) fn claim_sample(&self, now: Duration, interval: Duration) -> bool {
+        let claim = |last| is_due(last, now, interval).then(|| stamp(now));
+        self.sampled.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).is_ok()
     }
 
     /// Counts the tokens of one answer.
@@ -135,7 +170,8 @@ impl ToolSeries {
         *retired = true;
         // Removing a series that was never registered is an error that does not matter.
         let remove = |family: &IntCounterVec, extra| drop(family.remove_label_values(&self.labels(extra)));
-        for family in [&metrics.input, &metrics.output, &metrics.saved, &metrics.tokens, &metrics.missed] {
+        let Metrics { input, output, saved, tokens, saved_tokens, missed, .. } = metrics;
+        for family in [input, output, saved, tokens, saved_tokens, missed] {
             remove(family, None);
         }
         for outcome in OUTCOMES {
@@ -145,6 +181,15 @@ impl ToolSeries {
             remove(&metrics.errors, Some(stage.as_str()));
         }
     }
+}
+
+/// Returns the time of a sample as [`ToolSeries`] keeps it.
+fn stamp(now: Duration) -> u32 {
+    u32::try_from(now.as_secs()).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+fn is_due(last: u32, now: Duration, interval: Duration) -> bool {
+    last == 0 || u64::from(stamp(now).saturating_sub(last)) >= interval.as_secs()
 }
 
 /// The counters of an exposition and of its tools. The versions of an exposition that replace each other share them.
@@ -303,6 +348,28 @@ mod tests {
         assert!(OUTCOMES.iter().enumerate().all(|(at, outcome)| *outcome as usize == at));
         assert!(STAGES.iter().enumerate().all(|(at, stage)| *stage as usize == at));
         assert!(REJECTIONS.iter().enumerate().all(|(at, reason)| *reason as usize == at));
+    }
+
+    #[test]
+    fn saved_tokens_begin_and_end_with_their_tool() {
+        let metrics = Metrics::new().unwrap();
+        let id = Arc::new(ExpositionId { namespace: "n".to_owned(), name: "e".to_owned() });
+        let series = ExpositionSeries::new(&id, true, &Arc::new(Toolset::named(["t"])));
+        let tool = series.tool("t");
+        let sizes =
+            CallSizes { input: 700, output: 70, counted: None, vocabulary: None, factor: tamis_engine::Factor::ONE };
+        let text = || String::from_utf8(metrics.render(GaugeValues::default())).unwrap();
+        let line = "tamis_filter_saved_tokens_estimate_total{exposition=\"e\",namespace=\"n\",tool=\"t\"} ";
+        tool.add_saved_tokens(&sizes);
+        assert!(!text().contains(line), "{}", text());
+        tool.bytes(&metrics, 700, 70);
+        assert!(text().contains(&format!("{line}0\n")), "{}", text());
+        tool.add_saved_tokens(&sizes);
+        assert!(text().contains(&format!("{line}180\n")), "{}", text());
+        series.retire(&metrics);
+        // A sample that is counted later finds a series that is not exported.
+        tool.add_saved_tokens(&sizes);
+        assert!(!text().contains(line), "{}", text());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tamis_engine::Enforcement::{Advisory, Enforced};
+use tamis_gateway::ListedTools;
 
 use crate::support::{
     Page, Upstream, blocks, exposition, options, service, simple, snapshot, start, text, tool, until,
@@ -248,4 +249,29 @@ async fn a_tool_without_schema_of_ours_lists_in_pages() {
         }
     }
     assert_eq!(seen, names);
+}
+
+#[tokio::test]
+async fn the_tools_that_validate_weighs_are_those_that_callers_get() {
+    let upstream = Upstream::start().await;
+    let running = start(options()).await;
+    let service = service(&upstream.base, &json!({"read": tool("/doc"), "plain": tool("/doc")}));
+    let tools = [("read", Some(r#"{"retain":["/a"],"output":{"budget":{"bytes":100}}}"#)), ("plain", None)];
+    let mut documents =
+        vec![exposition("some", &service, Advisory, &tools), exposition("none", &service, Advisory, &tools)];
+    documents[1].inputs = Some(Vec::new());
+    let sizes = documents.iter().map(|document| ListedTools::new(document, &service).unwrap()).collect::<Vec<_>>();
+    running.gateway.apply(&snapshot(&service, documents));
+    for (name, size) in ["some", "none"].iter().zip(&sizes) {
+        let (_, answer) = running.legacy(name, "tools/list", json!({})).await;
+        assert_eq!(answer["result"]["tools"], serde_json::from_str::<Value>(&size.listed).unwrap(), "{name}");
+        assert_eq!(size.tools, 2);
+        assert!(!size.without_inputs.contains("_budget"), "{size:?}");
+    }
+    assert!(sizes[0].listed.contains("_budget") && sizes[0].listed.contains("chunk"), "{sizes:?}");
+    assert_eq!(sizes[0].without_inputs, sizes[1].listed);
+    assert_eq!(sizes[1].without_inputs, sizes[1].listed);
+    let missing = exposition("api", &service, Advisory, &tools);
+    let other = super::support::service(&upstream.base, &json!({"plain": tool("/doc")}));
+    assert_eq!(ListedTools::new(&missing, &other).unwrap_err(), "tool read is not in the service");
 }

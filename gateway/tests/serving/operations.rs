@@ -157,6 +157,8 @@ async fn a_series_is_born_with_its_first_call_and_dies_with_its_exposition() {
         "tamis_filter_input_bytes_total{exposition=\"api\",namespace=\"default\",tool=\"read\"} 27",
         "tamis_filter_output_bytes_total{exposition=\"api\",namespace=\"default\",tool=\"read\"} 7",
         "tamis_filter_saved_bytes_total{exposition=\"api\",namespace=\"default\",tool=\"read\"} 20",
+        // A token for 3.5 bytes, since no exposition has the gateway load a vocabulary.
+        "tamis_filter_saved_tokens_estimate_total{exposition=\"api\",namespace=\"default\",tool=\"read\"} 6",
         "tamis_filter_duration_seconds_count 1",
         "tamis_tool_call_duration_seconds_count 2",
         "tamis_upstream_request_duration_seconds_count{code=\"200\"} 1",

@@ -13,6 +13,13 @@ pub(crate) struct Counts {
     pub(crate) input: u64,
     pub(crate) output: u64,
     pub(crate) saved: u64,
+    /// Estimated at a token for 3.5 bytes, since no exposition here has a budget in tokens.
+    pub(crate) saved_tokens: u64,
+}
+
+/// Returns the estimate of the tokens of so many bytes.
+fn estimate(bytes: u64) -> u64 {
+    (bytes * 2).div_ceil(7)
 }
 
 /// Makes calls and keeps count of them.
@@ -72,6 +79,7 @@ impl<'a> Ledger<'a> {
             counts.input += input;
             counts.output += output;
             counts.saved += input.saturating_sub(output);
+            counts.saved_tokens += estimate(input).saturating_sub(estimate(output));
         }
         Ok(answer)
     }
@@ -84,6 +92,7 @@ impl<'a> Ledger<'a> {
             input: sum.input + counts.input,
             output: sum.output + counts.output,
             saved: sum.saved + counts.saved,
+            saved_tokens: sum.saved_tokens + counts.saved_tokens,
         })
     }
 }

@@ -3,3 +3,4 @@
 mod files;
 mod ledger;
 mod serving;
+mod tokens;

@@ -194,6 +194,7 @@ async fn exact(prometheus: &Prometheus, ledger: &Ledger<'_>) -> Result<()> {
             ("tamis_filter_input_bytes_total", counts.input),
             ("tamis_filter_output_bytes_total", counts.output),
             ("tamis_filter_saved_bytes_total", counts.saved),
+            ("tamis_filter_saved_tokens_estimate_total", counts.saved_tokens),
         ] {
             let series =
                 format!(r#"sum({metric}{{namespace="default",exposition="{exposition}",tool="{tool}"}}) or vector(0)"#);
@@ -201,15 +202,17 @@ async fn exact(prometheus: &Prometheus, ledger: &Ledger<'_>) -> Result<()> {
         }
     }
     let names: BTreeSet<&str> = ledger.counts.keys().map(|(name, _)| name.as_str()).collect();
-    let mut all = 0;
+    let (mut all, mut tokens) = (0, 0);
     for name in names {
         let counts = ledger.of(name);
         all += counts.saved;
+        tokens += counts.saved_tokens;
         for (record, wanted) in [
             ("namespace_exposition_outcome:tamis_tool_calls:delta1m", counts.calls),
             ("namespace_exposition:tamis_filter_input_bytes:delta1m", counts.input),
             ("namespace_exposition:tamis_filter_output_bytes:delta1m", counts.output),
             ("namespace_exposition:tamis_filter_saved_bytes:delta1m", counts.saved),
+            ("namespace_exposition:tamis_filter_saved_tokens_estimate:delta1m", counts.saved_tokens),
         ] {
             let over =
                 format!(r#"sum(sum_over_time({record}{{namespace="default",exposition="{name}"}}[10m])) or vector(0)"#);
@@ -217,6 +220,10 @@ async fn exact(prometheus: &Prometheus, ledger: &Ledger<'_>) -> Result<()> {
         }
     }
     is(prometheus, "sum(sum_over_time(cluster:tamis_filter_saved_bytes:delta1m[10m]))", all).await?;
+    let record = "cluster:tamis_filter_saved_tokens_estimate:delta1m";
+    is(prometheus, &format!("sum(sum_over_time({record}[10m]))"), tokens).await?;
+    // No vocabulary is loaded, so there is no sample.
+    is(prometheus, "sum(tamis_filter_token_sample_bytes_total)", 0).await?;
     for ((exposition, status), count) in &ledger.rejected {
         // A stopped exposition has no series of its own.
         let reason = match status {
@@ -247,7 +254,7 @@ async fn is(prometheus: &Prometheus, query: &str, wanted: u64) -> Result<()> {
 /// Every recording rule has written something, and no rule fails.
 async fn rules_have_results(prometheus: &Prometheus) -> Result<()> {
     let rules = prometheus.rules().await?;
-    assert_eq!(rules.len(), 25);
+    assert_eq!(rules.len(), 27);
     for rule in rules {
         assert_eq!(rule["health"], "ok", "{rule}");
         if rule["type"] == "recording" {
