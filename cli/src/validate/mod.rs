@@ -1,5 +1,6 @@
 //! `tamis validate`: checks documents and prints all findings at once.
 
+mod cost;
 mod sample;
 #[cfg(test)]
 mod tests;
@@ -18,9 +19,11 @@ use crate::{documents, note, output};
 /// Check documents in files and folders.
 ///
 /// In folders, checks all *.yaml, *.yml and *.json files. Prints one line per finding to standard output, as FILE:LINE:COLUMN:
-/// error|warning: FIELD: problem; remedy, and a summary to standard error. With --output json: {"diagnostics": [{"severity":
-/// "error" or "warning", "file", "line", "column", "field", "message", "remedy", "reason"}]}, and with --sample also
-/// "samples".
+/// error|warning: FIELD: problem; remedy. Standard error gets a summary, and for each exposition the size of its list of
+/// tools, and the part of it that reserved inputs take. With --output json: {"diagnostics": [{"severity": "error" or
+/// "warning", "file", "line", "column", "field", "message", "remedy", "reason"}]}, with --sample also "samples", and
+/// without errors also "expositions": [{"exposition", "tools", "tokenizer", "list": {"bytes", "tokens"},
+/// "withoutReservedInputs": {..}, "reservedInputs": {..}}].
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -55,7 +58,7 @@ pub(crate) struct Args {
 enum Output {
     /// One line per finding.
     Text,
-    /// One JSON object with `diagnostics`, and with `samples` if a sample is given.
+    /// One JSON object with `diagnostics`, with `samples` if a sample is given, and with `expositions`.
     Json,
 }
 
@@ -73,14 +76,22 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         }
         _ => None,
     };
+    // Without a service there are no tools, and with errors not all of them.
+    let costs = if broken || alone { Vec::new() } else { cost::of(&loaded.resources) };
     let text = match args.output {
         Output::Text => plain(&diagnostics, samples.as_deref().unwrap_or_default(), log.colours(&io::stdout())),
-        Output::Json => json(&diagnostics, samples.as_deref())?,
+        Output::Json => json(&diagnostics, samples.as_deref(), &costs)?,
     };
     output::write(text.as_bytes())?;
     if args.output == Output::Text {
         if alone {
             note!("without a ServiceManifest: references are not checked");
+        }
+        for cost in &costs {
+            note!("{cost}");
+        }
+        if let Some(remedy) = cost::remedy(&costs) {
+            note!("{remedy}");
         }
         note!("{}", summary(&loaded, &diagnostics));
     }
@@ -99,10 +110,17 @@ fn plain(diagnostics: &[Diagnostic], samples: &[sample::Sample], ansi: bool) -> 
     text
 }
 
-fn json(diagnostics: &[Diagnostic], samples: Option<&[sample::Sample]>) -> anyhow::Result<String> {
+fn json(
+    diagnostics: &[Diagnostic],
+    samples: Option<&[sample::Sample]>,
+    costs: &[cost::Cost],
+) -> anyhow::Result<String> {
     let mut document = serde_json::json!({ "diagnostics": diagnostics });
     if let Some(samples) = samples {
         document["samples"] = serde_json::to_value(samples).context("cannot write the samples")?;
+    }
+    if !costs.is_empty() {
+        document["expositions"] = serde_json::to_value(costs).context("cannot write the expositions")?;
     }
     let mut text = serde_json::to_string_pretty(&document).context("cannot write the findings")?;
     text.push('\n');

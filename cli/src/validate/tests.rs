@@ -59,7 +59,7 @@ fn findings_are_counted() {
 #[test]
 fn json_output_is_the_findings() {
     let found = diagnose(&loaded(&[("a.json", "{\n \"kind\": 1,}")]));
-    let json: serde_json::Value = serde_json::from_str(&json(&found, None).unwrap()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json(&found, None, &[]).unwrap()).unwrap();
     assert_eq!(json["diagnostics"][0]["severity"], "error");
     assert_eq!(json["diagnostics"][0]["line"], 2);
     assert!(json.get("samples").is_none());
@@ -79,4 +79,35 @@ fn a_sample_goes_through_the_filter_of_its_exposition_or_of_its_set() {
         let unknown = sample::run(&resources, Some("list-repos"), sample).unwrap_err();
         assert_eq!(unknown.to_string(), "the documents have no filter for tool `list-repos`; they filter list-issues");
     }
+}
+
+#[test]
+fn the_cost_of_reserved_inputs_is_that_of_the_lists_with_and_without_them() {
+    let costs = |output: &str| {
+        let exposition = EXPOSITION.replace("version: 1.0.0}}", &format!("version: 1.0.0}}, {output}}}"));
+        cost::of(&loaded(&[("a.yaml", SERVICE), ("b.yaml", &exposition)]).resources)
+    };
+    let default = costs("limits: {timeout: 5s}");
+    let [cost::Cost { exposition, tools, tokenizer, tokens_are, list, without_reserved_inputs, reserved_inputs }] =
+        &default[..]
+    else {
+        panic!("{default:?}")
+    };
+    assert_eq!((exposition.as_str(), *tools, *tokenizer, *tokens_are), ("default/github", 1, "o200k_base", None));
+    assert_eq!(list.bytes, without_reserved_inputs.bytes + reserved_inputs.bytes);
+    assert_eq!(list.tokens, without_reserved_inputs.tokens + reserved_inputs.tokens);
+    assert!((40..80).contains(&reserved_inputs.tokens), "{default:?}");
+    assert!(cost::remedy(&default).is_some_and(|remedy| remedy.contains("inputs: []")));
+
+    let none = costs("output: {inputs: []}");
+    assert_eq!(none[0].list, none[0].without_reserved_inputs);
+    assert_eq!(none[0].without_reserved_inputs, *without_reserved_inputs);
+    assert_eq!(cost::remedy(&none), None);
+    assert!(none[0].to_string().ends_with("no reserved inputs"), "{}", none[0]);
+
+    let more = costs("output: {inputs: [_format, _budget_tokens, chunk, offset, limit]}");
+    assert!(more[0].reserved_inputs.tokens > reserved_inputs.tokens, "{more:?}");
+    let estimate = costs("tokens: {tokenizer: o200k_base, factor: 2}");
+    assert_eq!(estimate[0].list.tokens, 2 * list.tokens);
+    assert_eq!(estimate[0].tokens_are, Some("estimate"));
 }
