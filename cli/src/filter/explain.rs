@@ -4,12 +4,18 @@
 //! cannot diverge from what a gateway does. The payload is pinned to where the whole filter finds it, since its
 //! detection depends on `select` and `exclude`.
 
+mod formats;
+
 use std::collections::BTreeSet;
 
+use serde::Serialize;
 use tamis_engine::json::{Node, parse};
 use tamis_engine::{
-    Budget, Call, CompileOptions, Enforcement, FilterSpec, Filtered, Input, Refused, Report, ToolFilter, compile,
+    Budget, Call, CompileOptions, Enforcement, FilterSpec, Filtered, Format, Input, Page, Refused, Report, ToolFilter,
+    compile,
 };
+
+pub(super) use formats::{Candidate, requested as requested_formats};
 
 /// The number of paths of a document that are compared; further ones are left out.
 const MAX_PATHS: usize = 20_000;
@@ -34,13 +40,15 @@ pub(super) struct Trace {
 }
 
 /// The effect of one stage.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Row {
     /// The field of the filter.
     pub(super) stage: &'static str,
     /// Bytes before the stage.
+    #[serde(rename = "bytes_before")]
     pub(super) before: usize,
     /// Bytes after the stage, or `None` if it withholds the output.
+    #[serde(rename = "bytes")]
     pub(super) after: Option<usize>,
     /// The number of items of the payload after the stage, if it is a list.
     pub(super) items: Option<usize>,
@@ -48,14 +56,20 @@ pub(super) struct Row {
     pub(super) failed: bool,
     /// What the stage removed, and further notes.
     pub(super) notes: Vec<String>,
+    /// The formats to choose from, and what each would cost; JSON is always among them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) candidates: Vec<Candidate>,
 }
 
 /// A stage that changes something under `Enforced` only: it removes everything outside the payload.
 const ROOT: &str = "root";
 
+/// The stage that writes the text, here without a budget.
+const FORMAT: &str = "output.format";
+
 /// The stages of a filter, in the order in which they change the text block: a summary is rendered before it is
 /// fitted into the budget.
-const STAGES: [Stage; 11] = [
+const STAGES: [Stage; 12] = [
     Stage { name: "retain", drop: |s| s.retain = None },
     Stage { name: "patches", drop: |s| s.patches = None },
     Stage { name: ROOT, drop: |s| s.root = None },
@@ -66,8 +80,12 @@ const STAGES: [Stage; 11] = [
     Stage { name: "dropEmpty", drop: |s| s.drop_empty = false },
     Stage { name: "text", drop: |s| s.text = None },
     Stage { name: "compact", drop: |s| s.compact = None },
-    Stage { name: "output.budget", drop: |s| s.output.get_or_insert_default().budget = None },
+    Stage { name: FORMAT, drop: |s| s.output.get_or_insert_default().format = None },
+    Stage { name: BUDGET, drop: |s| s.output.get_or_insert_default().budget = None },
 ];
+
+/// The stage that fits the text into the budget, and chooses chunks and levels.
+const BUDGET: &str = "output.budget";
 
 /// A stage of a filter, and the filter without it.
 struct Stage {
@@ -105,6 +123,7 @@ fn present(spec: &FilterSpec) -> [bool; STAGES.len()] {
         *drop_empty,
         text.is_some(),
         compact.is_some(),
+        output.as_ref().is_some_and(|output| output.format.is_some()),
         output.as_ref().is_some_and(|output| output.budget.is_some()),
     ]
 }
@@ -186,19 +205,29 @@ fn rows(
     let mut rows = Vec::new();
     let mut failed = None;
     for (index, (stage, present)) in STAGES.iter().zip(present(spec)).enumerate() {
-        let last = index + 1 == STAGES.len();
-        let asked = last && !call.budget.is_none();
+        // What the call asks of this stage.
+        let (asked, call) = match stage.name {
+            FORMAT => (call.formats.is_some(), &Call { budget: Budget::default(), page: Page::All, ..*call }),
+            BUDGET => (!call.budget.is_none() || call.page != Page::All, call),
+            _ => (false, &nothing),
+        };
         if !present && !asked || stage.name == ROOT && options.enforcement == Enforcement::Advisory {
             continue;
         }
         // The prefix up to this stage: the filter without the stages after it.
         prefix = spec.clone();
         STAGES[index + 1..].iter().for_each(|later| (later.drop)(&mut prefix));
-        let call = if last { call } else { &nothing };
-        let Some(outcome) = run(&ToolFilter::Single(Box::new(prefix.clone())), options, input, call) else { continue };
+        let filter = ToolFilter::Single(Box::new(prefix.clone()));
+        let Some(outcome) = run(&filter, options, input, call) else { continue };
         let report = report(&outcome);
-        let mut row =
-            Row { stage: stage.name, before: bytes, after: None, items: None, failed: false, notes: Vec::new() };
+        let mut row = Row { stage: stage.name, before: bytes, ..Row::default() };
+        if stage.name == FORMAT {
+            // A summary and text have no format, and JSON needs no explanation.
+            let Some(format) = report.format.filter(|_| spec.compact.is_none()) else { continue };
+            let requested = formats::requested(&filter, call.formats);
+            row.candidates = formats::candidates(&filter, &requested, options, input, call);
+            row.notes = formats::notes(&row.candidates, &requested, format);
+        }
         // The failure of an earlier stage is in that stage's row.
         let error = report.error.as_ref().map(|e| e.message.clone()).or_else(|| report.compact_error.clone());
         if error.is_some() && error != failed {
@@ -207,23 +236,57 @@ fn rows(
             failed = error;
         }
         if let Ok(filtered) = &outcome {
-            let after = Shape::of(&filtered.text, root.as_deref());
+            let mut after = Shape::of(&filtered.text, root.as_deref());
+            let is_document = report.format.is_none_or(|format| format == Format::Json);
+            if !is_document {
+                let dropped = report.budget.as_ref().map_or(0, |budget| budget.items_dropped);
+                after = Shape { items: before.items.map(|items| items.saturating_sub(dropped)), ..before.clone() };
+            }
             row.after = Some(filtered.report.output_bytes);
             row.items = after.items;
-            if stage.name != "compact" && !(last && spec.compact.is_some()) {
+            let writes = [FORMAT, BUDGET].contains(&stage.name);
+            if is_document && stage.name != "compact" && !(writes && spec.compact.is_some()) {
                 row.notes.extend(gone(&before.paths, &after.paths));
+            }
+            // A budget may lead to another format than the one that is cheapest without it.
+            if stage.name == BUDGET && rows.last().is_some_and(|row: &Row| row.stage == FORMAT) {
+                row.notes.push(format!("as {}", report.format.unwrap_or(Format::Json).as_str()));
             }
             row.notes.extend(notes(stage.name, spec, report));
             bytes = filtered.report.output_bytes;
             before = after;
         }
         let withheld = row.after.is_none();
+        let shown = row.items;
         rows.push(row);
+        if stage.name == BUDGET && !withheld {
+            rows.extend(details(spec, report, bytes, shown));
+        }
         if withheld {
             break;
         }
     }
     rows
+}
+
+/// Returns rows for how a budget was met: which items have which level, and into how many chunks the list is divided.
+fn details(spec: &FilterSpec, report: &Report, bytes: usize, shown: Option<usize>) -> impl Iterator<Item = Row> {
+    let declared = spec.output.as_ref().is_some_and(|output| output.levels.is_some());
+    let row =
+        move |stage, notes| Row { stage, before: bytes, after: Some(bytes), items: shown, notes, ..Row::default() };
+    let count = |items: usize, what: &str| format!("{items} item{} {what}", if items == 1 { "" } else { "s" });
+    let levels = (!report.levels.is_empty() || declared && shown.is_some()).then(|| {
+        let fewer: usize = report.levels.iter().map(|(_, items)| items).sum();
+        let full = shown.and_then(|shown| shown.checked_sub(fewer)).filter(|full| *full > 0);
+        let full = full.map(|full| count(full, "in full"));
+        let levels = report.levels.iter().map(|(level, items)| count(*items, &format!("as {level}")));
+        row("output.levels", full.into_iter().chain(levels).collect())
+    });
+    let chunks = report.chunks.map(|chunks| {
+        let list = report.list.as_ref().map(|list| format!("list {list}"));
+        row("output.chunks", std::iter::once(format!("{chunks} chunks")).chain(list).collect())
+    });
+    levels.into_iter().chain(chunks)
 }
 
 /// Returns the report's notes about a stage.
@@ -244,7 +307,11 @@ fn notes(stage: &str, spec: &FilterSpec, report: &Report) -> Vec<String> {
         "select" if !report.partial_miss.is_empty() => {
             notes.push(format!("no item has: {}", report.partial_miss.join(", ")));
         }
-        "output.budget" => {
+        BUDGET => {
+            if let Some(tokens) = &report.tokens {
+                let estimate = if tokens.exact { "" } else { ", an estimate" };
+                notes.push(format!("{} tokens ({}{estimate})", tokens.counted, tokens.tokenizer));
+            }
             if let Some(budget) = &report.budget {
                 for (count, one, many) in [
                     (budget.items_dropped, "item left out", "items left out"),
@@ -321,7 +388,7 @@ fn report(outcome: &Result<Filtered, Refused>) -> &Report {
 }
 
 /// The content of a document: its paths, with `*` for every element, and the length of its payload.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Shape {
     paths: Vec<String>,
     items: Option<usize>,

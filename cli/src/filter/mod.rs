@@ -101,7 +101,8 @@ pub(crate) struct Args {
     /// Show on standard error what each stage removed and saved.
     #[arg(long)]
     explain: bool,
-    /// Write the whole report as JSON to a file; `-` stands for standard error.
+    /// Write the whole report as JSON to a file; `-` stands for standard error. With --explain, the report has the rows
+    /// of the table as `stages`.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// The document; standard input if absent or `-`.
@@ -170,7 +171,8 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         Err(error) => usage!("{error}"),
     };
     let chooses = args.format.is_some_and(|formats| formats.len() > 1);
-    let counts = budget.tokens.is_some() || program.counts_tokens() || chooses;
+    let explains = args.explain && !explain::requested_formats(found.filter, args.format).is_empty();
+    let counts = budget.tokens.is_some() || program.counts_tokens() || chooses || explains;
     // Loading a vocabulary takes a moment.
     let tokenizer = tamis_tokens::tokenizer(if counts { args.tokenizer } else { TokenizerName::Estimate });
     let factor = Factor::new(args.factor).unwrap_or(Factor::ONE);
@@ -191,13 +193,13 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         Ok(filtered) => &filtered.report,
         Err(refused) => &refused.report,
     };
-    if args.explain {
-        let trace = explain::explain(found.filter, &options, input, &call, &outcome);
-        output::write_note(&table::render(&trace, log.colours(&io::stderr())));
+    let trace = args.explain.then(|| explain::explain(found.filter, &options, input, &call, &outcome));
+    if let Some(trace) = &trace {
+        output::write_note(&table::render(trace, log.colours(&io::stderr())));
     }
     report_failures(log, &found, report, explain::branch(found.filter, &options, input));
     if let Some(path) = &args.report {
-        write_report(path, report)?;
+        write_report(path, report, trace.as_ref())?;
     }
     Ok(finish(args, &outcome)?)
 }
@@ -260,9 +262,17 @@ fn remedy(stage: Stage) -> &'static str {
     }
 }
 
-fn write_report(path: &std::path::Path, report: &Report) -> anyhow::Result<()> {
+fn write_report(path: &std::path::Path, report: &Report, trace: Option<&explain::Trace>) -> anyhow::Result<()> {
     // The user has the input, so the report is complete under both kinds of enforcement.
-    let json = report.meta(Enforcement::Advisory) + "\n";
+    let mut json = report.meta(Enforcement::Advisory).into_owned();
+    if let Some(trace) = trace {
+        // The report is an object that is not empty.
+        json.pop();
+        json += ",\"stages\":";
+        json += &serde_json::to_string(&trace.rows).context("cannot write the stages")?;
+        json.push('}');
+    }
+    json.push('\n');
     if path.as_os_str() == "-" {
         output::write_note(&json);
         return Ok(());

@@ -112,7 +112,8 @@ fn percent(before: usize, after: usize, base: usize) -> String {
     format!("{sign}{}.{} %", tenths / 10, tenths % 10)
 }
 
-fn grouped(number: usize) -> String {
+/// Returns a number with a comma after each three digits.
+pub(super) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -148,14 +149,7 @@ mod tests {
 
     #[test]
     fn a_failed_stage_is_seen() {
-        let row = Row {
-            stage: "select",
-            before: 90,
-            after: None,
-            items: None,
-            failed: true,
-            notes: vec!["failed: x".into()],
-        };
+        let row = Row { stage: "select", before: 90, failed: true, notes: vec!["failed: x".into()], ..Row::default() };
         let trace = Trace {
             input_bytes: 1000,
             compact_bytes: 900,

@@ -1,4 +1,4 @@
-use tamis_engine::{Budget, BudgetSpec, CompactSpec, OutputSpec, TestSpec, TextSpec};
+use tamis_engine::{BudgetSpec, CompactSpec, FormatSpec, OutputSpec, PageRequest, TestSpec, TextSpec};
 
 use super::*;
 
@@ -160,4 +160,100 @@ fn long_lists_of_paths_are_shortened() {
     let nested = ["/a", "/a/b", "/a/b/c", "/d"].map(String::from);
     assert_eq!(gone(&nested, &["/d".into()]).as_deref(), Some("/a"));
     assert_eq!(gone(&nested, &["/a".into(), "/d".into()]).as_deref(), Some("/a/b"));
+}
+
+/// A list that is shorter as a table, with a long text in each item.
+fn comments() -> String {
+    let comment = |id| format!(r#"{{"identifier": {id}, "author": "ada", "text": "{}"}}"#, "words ".repeat(10));
+    format!("[{}]", (0..30).map(comment).collect::<Vec<_>>().join(","))
+}
+
+fn output(spec: OutputSpec) -> FilterSpec {
+    FilterSpec { root: Some(String::new()), output: Some(Box::new(spec)), ..FilterSpec::default() }
+}
+
+#[test]
+fn formats_and_what_each_would_cost_are_a_row() {
+    let format = |name: &str| Some(FormatSpec::One(name.into()));
+    let auto = single(FilterSpec {
+        exclude: strings(&["author"]),
+        ..output(OutputSpec { format: format("auto"), ..OutputSpec::default() })
+    });
+    let trace = trace(&auto, Enforcement::Advisory, &comments(), Call::default());
+    let [exclude, written] = &trace.rows[..] else { panic!("{trace:?}") };
+    // What comes before the format is JSON, so it says what went.
+    assert_eq!((exclude.stage, exclude.notes.join("; ")), ("exclude", "/*/author".to_owned()));
+    assert_eq!((written.stage, written.items), ("output.format", Some(30)));
+    assert_eq!(written.after, trace.output_bytes);
+    let formats: Vec<_> = written.candidates.iter().map(|c| (c.format, c.written)).collect();
+    assert_eq!(formats, [("json", "json"), ("table", "table"), ("toon", "toon")]);
+    let [json, table, toon] = &written.candidates[..] else { panic!("{written:?}") };
+    assert!(json.tokens > table.tokens && table.tokens >= toon.tokens, "{written:?}");
+    assert_eq!(json.bytes, exclude.after.expect("an output"));
+    assert_eq!(Some(toon.bytes.min(table.bytes)), written.after);
+    assert!(written.notes[0].starts_with("json "), "{written:?}");
+    assert!(written.notes[1].contains(" tokens (") && written.notes[1].ends_with(" % fewer)"), "{written:?}");
+    assert!(written.notes[3].ends_with("chosen: at least a tenth fewer tokens than json"), "{written:?}");
+
+    // A call's format takes the place of the filter's.
+    let asked = Call { formats: Format::choice("table"), ..Call::default() };
+    let trace = super::tests::trace(&auto, Enforcement::Advisory, &comments(), asked);
+    let formats: Vec<_> = trace.rows[1].candidates.iter().map(|c| c.format).collect();
+    assert_eq!(formats, ["json", "table"]);
+    // Under a budget, the format that keeps most is written.
+    let within = Call { budget: Budget::bytes(900), ..asked };
+    let trace = super::tests::trace(&auto, Enforcement::Advisory, &comments(), within);
+    assert_eq!((trace.rows[2].stage, trace.rows[2].notes[0].as_str()), ("output.budget", "as table"));
+    // A document that is no table is JSON.
+    let single = single(output(OutputSpec { format: format("table"), ..OutputSpec::default() }));
+    let trace = super::tests::trace(&single, Enforcement::Advisory, r#"{"a": 1}"#, Call::default());
+    assert_eq!(trace.rows[0].notes[1], "table cannot hold it");
+    // Text has no format.
+    let trace = super::tests::trace(&single, Enforcement::Advisory, r#"{"raw": "a"}"#, Call::default());
+    assert_eq!(rows(&trace), []);
+}
+
+#[test]
+fn levels_and_chunks_say_how_a_budget_was_met() {
+    let levels = [("short".to_owned(), vec!["identifier".to_owned()])].into_iter().collect();
+    let spec = OutputSpec {
+        format: Some(FormatSpec::One("json".into())),
+        budget: Some(BudgetSpec { bytes: Some(1_500), tokens: None }),
+        levels: Some(levels),
+        ..OutputSpec::default()
+    };
+    let call = Call { inputs: tamis_engine::PageInputs::ALL, ..Call::default() };
+    let filter = single(output(spec));
+    let explained = trace(&filter, Enforcement::Advisory, &comments(), call);
+    let [budget, levels] = &explained.rows[..] else { panic!("{explained:?}") };
+    assert_eq!((budget.stage, levels.stage), ("output.budget", "output.levels"));
+    assert_eq!((budget.after, levels.before, levels.after), (explained.output_bytes, levels.before, budget.after));
+    let shown = budget.items.expect("a list");
+    let counts: Vec<usize> = levels.notes.iter().map(|n| n.split(' ').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(counts.iter().sum::<usize>(), shown, "{levels:?}");
+    assert!(levels.notes[0].ends_with("in full") && levels.notes[1].ends_with("as short"), "{levels:?}");
+
+    let call = Call { budget: Budget::bytes(700), ..call };
+    let without = single(output(OutputSpec::default()));
+    let explained = trace(&without, Enforcement::Advisory, &comments(), call);
+    let chunks = explained.rows.last().expect("rows");
+    assert_eq!(chunks.stage, "output.chunks");
+    assert!(chunks.notes[0].ends_with(" chunks") && chunks.notes[1].starts_with("list "), "{chunks:?}");
+    // A page is shown by the same stage.
+    let page = PageRequest { chunk: Some(2), ..PageRequest::default() };
+    let page = Call { page: Page::new(page).expect("is a page"), ..call };
+    let second = trace(&without, Enforcement::Advisory, &comments(), page);
+    assert_eq!(second.rows[0].stage, "output.budget");
+    assert_eq!(second.rows[0].after, second.output_bytes);
+}
+
+#[test]
+fn the_rows_are_json_too() {
+    let filter = single(output(OutputSpec { format: Some(FormatSpec::One("toon".into())), ..OutputSpec::default() }));
+    let trace = trace(&filter, Enforcement::Advisory, &comments(), Call::default());
+    let json = serde_json::to_value(&trace.rows).expect("is JSON");
+    assert_eq!(json[0]["stage"], "output.format");
+    assert_eq!(json[0]["bytes"], trace.rows[0].after.expect("an output"));
+    assert_eq!(json[0]["candidates"][1]["format"], "toon");
+    assert!(json[0]["candidates"][1]["tokens"].as_u64().is_some_and(|tokens| tokens > 100), "{json}");
 }
