@@ -1,5 +1,6 @@
 //! A compiled filter: [`crate::compile`] makes it, and the executors `run` and `stream` run it.
 
+mod forms;
 mod glob;
 mod memory;
 mod output;
@@ -17,6 +18,7 @@ use crate::template::CompactProgram;
 use crate::text::TextProgram;
 use crate::{Call, Enforcement, Limits, ReservedInputs};
 
+pub use forms::{ItemForm, ItemForms};
 pub(crate) use glob::Glob;
 pub(crate) use output::{OutputProgram, StructuredMode};
 pub(crate) use pointer::{Index, Name, Pointer, Segment};
