@@ -3,6 +3,7 @@
 //! Each subcommand is a module with its `Args`, which clap parses, and a `run` that returns the exit code. Standard output
 //! carries the result of the subcommand; logs and messages for people go to standard error.
 
+mod bench;
 mod completions;
 mod connect;
 mod crds;
@@ -56,7 +57,7 @@ Exit codes:
   0  done
   1  failed, or at least one finding is an error
   2  usage error, or an invalid filter
-  3  a stage of the filter failed (tamis filter)";
+  3  a stage of the filter failed (tamis filter, tamis bench)";
 
 // Every subcommand: a variant here, a module with `Args` and `run(&Args) -> anyhow::Result<ExitCode>`.
 #[derive(Debug, Subcommand)]
@@ -68,6 +69,7 @@ enum Command {
     Validate(validate::Args),
     Schema(schema::Args),
     Filter(filter::Args),
+    Bench(bench::Args),
     Import(import::Args),
     Crds(crds::Args),
     Gateway(gateway::Args),
@@ -105,6 +107,7 @@ fn main() -> ExitCode {
         Command::Ready(args) => ready::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Filter(args) => filter::run(args, &cli.log),
+        Command::Bench(args) => bench::run(args, &cli.log),
         Command::Gateway(args) => gateway::run(args, &cli.log),
     };
     outcome.unwrap_or_else(|error| {

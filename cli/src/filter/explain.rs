@@ -129,7 +129,7 @@ fn present(spec: &FilterSpec) -> [bool; STAGES.len()] {
 }
 
 /// Returns the index of the branch that applies, or `None` in the single form and if none applies.
-pub(super) fn branch(filter: &ToolFilter, options: &CompileOptions, input: Input<'_>) -> Option<usize> {
+pub(crate) fn branch(filter: &ToolFilter, options: &CompileOptions, input: Input<'_>) -> Option<usize> {
     let ToolFilter::Branches(branches) = filter else { return None };
     // Under Advisory, a branch on its own either applies or reports that none did.
     let options = CompileOptions { enforcement: Enforcement::Advisory, ..*options };

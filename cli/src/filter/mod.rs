@@ -17,6 +17,8 @@ use tamis_engine::{
 };
 use tamis_tokens::TokenizerName;
 
+pub(crate) use explain::branch;
+
 use crate::logging::LogArgs;
 use crate::{documents, note, output};
 
@@ -116,7 +118,7 @@ fn formats(name: String) -> Result<&'static [Format], UnknownFormat> {
 }
 
 /// Parses `--factor`.
-fn factor(text: &str) -> Result<f64, String> {
+pub(crate) fn factor(text: &str) -> Result<f64, String> {
     let factor = text.parse::<f64>().ok().filter(|factor| Factor::new(*factor).is_some());
     factor.ok_or_else(|| "is not between 0.01 and 100".to_owned())
 }
