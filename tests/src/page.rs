@@ -29,6 +29,7 @@ pub const WITHOUT_CLUSTER: &[&str] = &[
     "docs/serve.md",
     "docs/filters/README.md",
     "docs/chunks.md",
+    "docs/format.md",
 ];
 /// Pages that a test follows with a Kubernetes API server.
 pub const OF_CLUSTER: &[&str] = &["docs/quickstart-kubernetes.md", "docs/kubectl.md", "docs/troubleshooting.md"];

@@ -9,6 +9,7 @@ mod filters;
 mod kinds;
 mod links;
 mod markdown;
+mod measured;
 mod quickstart;
 
 use std::path::{Path, PathBuf};
