@@ -44,18 +44,64 @@ fn every_service_is_called_twice_and_saves() {
     }
 }
 
+/// Formats `118512` as `118 512`.
+fn grouped(number: &Value) -> String {
+    let digits = number.as_u64().expect("a count").to_string();
+    let digits: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|part| std::str::from_utf8(part).expect("digits")).collect();
+    digits.join(" ")
+}
+
+/// The rows of the two tables of `docs/figures.md`: sizes in bytes, and in tokens.
+fn rows(document: &Value) -> [Vec<String>; 2] {
+    let rows = document["rows"].as_array().expect("rows");
+    let text = |value: &Value| value.as_str().expect("a name").to_owned();
+    let start = |row: &Value| format!("| `{}` | `{}` |", text(&row["tool"]), text(&row["exposition"]));
+    let bytes = rows.iter().map(|row| {
+        let sizes =
+            ["upstreamBytes", "compactJsonBytes", "modelBytes"].map(|size| format!(" {} B |", grouped(&row[size])));
+        let shares = ["savedOfUpstream", "savedOfCompactJson"]
+            .map(|share| format!(" {:.1} % |", row[share].as_f64().expect("a share")));
+        format!("{} {} |{}{}", start(row), text(&row["enforcement"]), sizes.concat(), shares.concat())
+    });
+    let tokens = rows.iter().map(|row| {
+        let of = |key: &str| row[key].as_f64().expect("a count");
+        let saved = (1.0 - of("modelTokens") / of("compactJsonTokens")) * 100.0;
+        let auto = match &row["auto"] {
+            Value::Null => "-".to_owned(),
+            auto => format!("`{}`: {}", text(&auto["format"]), grouped(&auto["tokens"])),
+        };
+        let [compact, model] = ["compactJsonTokens", "modelTokens"].map(|key| grouped(&row[key]));
+        format!("{} {compact} | {model} | {saved:.1} % | `{}` | {auto} |", start(row), text(&row["format"]))
+    });
+    [bytes.collect(), tokens.collect()]
+}
+
+/// The two tables lie between `<!-- Generated: .. -->` and `<!-- end -->`; with `TAMIS_UPDATE=1`, their rows are written.
 #[test]
-fn the_table_of_the_documentation_is_the_demo_s() {
+fn the_tables_of_the_documentation_are_the_demo_s() {
     let output = demo(&["--output", "json"]);
     let document: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
-    let figures = include_str!("../../docs/figures.md");
-    for ((tool, exposition), (of_wire, of_compact)) in savings(&document) {
-        let row = figures.lines().find(|line| line.contains(&format!("| `{tool}` | `{exposition}` |")));
-        let row = row.unwrap_or_else(|| panic!("docs/figures.md has no row for {tool} of {exposition}"));
-        for share in [of_wire, of_compact] {
-            assert!(row.contains(&format!("{share:.1} %")), "{tool} of {exposition} is {share:.1} % now: {row}");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/figures.md");
+    let figures = std::fs::read_to_string(file).expect("a page");
+    let (mut page, mut rows, mut within) = (String::new(), rows(&document).into_iter(), false);
+    for line in figures.lines() {
+        within &= line != "<!-- end -->";
+        // The header of a table stays.
+        if !within || !line.starts_with("| `") {
+            page += &format!("{line}\n");
         }
+        if within && line.starts_with("|---") {
+            page += &rows.next().expect("two tables").iter().flat_map(|row| [row, "\n"]).collect::<String>();
+        }
+        within |= line.starts_with("<!-- Generated: ");
     }
+    assert!(rows.next().is_none(), "docs/figures.md has two tables");
+    if std::env::var_os("TAMIS_UPDATE").is_some() {
+        std::fs::write(file, &page).expect("a page can be written");
+    }
+    let committed = std::fs::read_to_string(file).expect("a page");
+    assert!(committed == page, "docs/figures.md is stale: run this test with TAMIS_UPDATE=1");
 }
 
 #[test]
@@ -64,7 +110,9 @@ fn people_get_a_table() {
     assert_eq!(output.status.code(), Some(0));
     let table = String::from_utf8(output.stdout).expect("text");
     let header = table.lines().next().expect("a header");
-    for column in ["tool", "exposition", "from upstream", "as compact JSON", "to the model", "saved", "in the filter"] {
+    for column in
+        ["tool", "exposition", "from upstream", "as compact JSON", "to the model", "saved", "tokens", "with auto"]
+    {
         assert!(header.contains(column), "{header}");
     }
     assert_eq!(table.lines().filter(|line| line.contains("Enforced")).count(), 5, "{table}");

@@ -7,8 +7,10 @@ use rmcp::ServiceExt as _;
 use rmcp::model::CallToolRequestParams;
 use rmcp::transport::StreamableHttpClientTransport;
 use serde_json::{Value, json};
+use tamis_engine::json::{parse, to_string};
 
 use super::table::{Row, compact_len, saved};
+use super::tokens::Counts;
 use super::upstream::LastAnswer;
 
 /// The services, in the order of the table.
@@ -41,6 +43,7 @@ pub(super) async fn table(
     gateway: SocketAddr,
     admin: SocketAddr,
     last: &LastAnswer,
+    counts: &Counts,
     enforcement: impl Fn(&str) -> Option<String>,
 ) -> anyhow::Result<Vec<Row>> {
     let http = reqwest::Client::builder().build().context("no HTTP client")?;
@@ -74,6 +77,8 @@ pub(super) async fn table(
                 let after = filter_seconds(&http, admin).await?;
                 let body = last.body();
                 let compact = compact_len(&body);
+                let compact_json = parse(body.as_bytes(), 128).map_or_else(|_| body.clone(), |body| to_string(&body));
+                let (format, auto) = counts.formats(tool, audience, &body);
                 rows.push(Row {
                     tool: tool.into(),
                     enforcement: enforcement(&exposition).unwrap_or_default(),
@@ -81,6 +86,10 @@ pub(super) async fn table(
                     upstream_bytes: body.len(),
                     compact_json_bytes: compact,
                     model_bytes: text.len(),
+                    compact_json_tokens: counts.count(&compact_json),
+                    model_tokens: counts.count(&text),
+                    format,
+                    auto,
                     saved_of_upstream: saved(body.len(), text.len()),
                     saved_of_compact_json: saved(compact, text.len()),
                     filter_micros: ((after - before) / f64::from(MEASURED) * 1e7).round() / 10.0,

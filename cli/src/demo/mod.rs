@@ -3,6 +3,7 @@
 mod calls;
 mod documents;
 mod table;
+mod tokens;
 mod upstream;
 
 use std::fmt::Write as _;
@@ -19,6 +20,7 @@ use tamis_gateway::upstream::{Credentials, Secret};
 use tokio::net::TcpListener;
 
 use self::table::Row;
+use self::tokens::Counts;
 use self::upstream::{LastAnswer, TOKEN};
 use crate::logging::LogArgs;
 use crate::serve::{self, Preparation, Server, bind, runtime, stop_signal};
@@ -102,7 +104,8 @@ async fn demo(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         let id = ExpositionId { namespace: "default".to_owned(), name: name.to_owned() };
         snapshot.expositions.get(&id).map(|document| format!("{:?}", document.enforcement))
     };
-    let rows = calls::table(gateway_address, admin_address, &last, enforcement).await?;
+    let counts = Counts::read(dir)?;
+    let rows = calls::table(gateway_address, admin_address, &last, &counts, enforcement).await?;
     match args.output {
         Output::Table => {
             output::write(shown(&rows, &server, dir, upstream_address, admin_address, args.once).as_bytes())?;
@@ -122,7 +125,8 @@ const IS_OPTIMISED: bool = !cfg!(debug_assertions);
 fn shown(rows: &[Row], server: &Server, dir: &Path, upstream: SocketAddr, admin: SocketAddr, once: bool) -> String {
     let mut text = format!(
         "{}\nsaved: against what the upstream sent, which is pretty-printed; of compact: against the same document as\n\
-         compact JSON. The payloads' sources: examples/payloads/SOURCES.md (Slack's is made, Notion's partly).\n",
+         compact JSON. tokens: of what the model gets, by o200k_base; with auto: in the format with the fewest\n\
+         (`output: {{format: auto}}` in a filter). The payloads' sources: examples/payloads/SOURCES.md (Slack's is made, Notion's partly).\n",
         table::render(rows)
     );
     if !IS_OPTIMISED {

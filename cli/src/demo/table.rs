@@ -20,6 +20,14 @@ pub(super) struct Row {
     pub(super) compact_json_bytes: usize,
     /// The size of the model's text block.
     pub(super) model_bytes: usize,
+    /// The tokens of the upstream's document as compact JSON, by o200k_base.
+    pub(super) compact_json_tokens: usize,
+    /// The tokens of the model's text block.
+    pub(super) model_tokens: usize,
+    /// The format of the model's text block: `json`, `table`, `toon` or `text`.
+    pub(super) format: String,
+    /// The format that `auto` chooses for the same answer, and its tokens; `None` for text.
+    pub(super) auto: Option<Auto>,
     /// Percentage saved, relative to the upstream's answer.
     pub(super) saved_of_upstream: f64,
     /// Percentage saved, relative to compact JSON.
@@ -28,7 +36,15 @@ pub(super) struct Row {
     pub(super) filter_micros: f64,
 }
 
-/// Returns the percentage of bytes saved, to a tenth.
+/// An answer in the format with the fewest tokens.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Auto {
+    /// `json`, `table` or `toon`.
+    pub(super) format: &'static str,
+    pub(super) tokens: usize,
+}
+
+/// Returns the percentage saved, to a tenth.
 pub(super) fn saved(before: usize, after: usize) -> f64 {
     if before == 0 {
         return 0.0;
@@ -54,7 +70,7 @@ pub(super) fn compact_len(json: &str) -> usize {
     len
 }
 
-const HEADER: [&str; 9] = [
+const HEADER: [&str; 12] = [
     "tool",
     "exposition",
     "enforcement",
@@ -63,12 +79,15 @@ const HEADER: [&str; 9] = [
     "to the model",
     "saved",
     "of compact",
+    "tokens",
+    "format",
+    "with auto",
     "in the filter",
 ];
 
 /// Returns an aligned table: words to the left, numbers to the right.
 pub(super) fn render(rows: &[Row]) -> String {
-    let mut cells: Vec<[String; 9]> = vec![HEADER.map(str::to_owned)];
+    let mut cells: Vec<[String; 12]> = vec![HEADER.map(str::to_owned)];
     cells.extend(rows.iter().map(|row| {
         [
             row.tool.clone(),
@@ -79,11 +98,16 @@ pub(super) fn render(rows: &[Row]) -> String {
             format!("{} B", grouped(row.model_bytes)),
             format!("{:.1} %", row.saved_of_upstream),
             format!("{:.1} %", row.saved_of_compact_json),
+            grouped(row.model_tokens),
+            row.format.clone(),
+            row.auto
+                .as_ref()
+                .map_or_else(|| "-".to_owned(), |auto| format!("{} {}", auto.format, grouped(auto.tokens))),
             format!("{:.0} us", row.filter_micros),
         ]
     }));
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 9] = std::array::from_fn(width);
+    let widths: [usize; 12] = std::array::from_fn(width);
     let mut table = String::new();
     for (number, row) in cells.iter().enumerate() {
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
@@ -144,6 +168,10 @@ mod tests {
             upstream_bytes: bytes,
             compact_json_bytes: bytes,
             model_bytes: 7,
+            compact_json_tokens: bytes / 3,
+            model_tokens: 4321,
+            format: "json".into(),
+            auto: (bytes > 100).then_some(Auto { format: "table", tokens: 1234 }),
             saved_of_upstream: saved(bytes, 7),
             saved_of_compact_json: saved(bytes, 7),
             filter_micros: 3.2,
@@ -153,5 +181,6 @@ mod tests {
         assert!(lengths.iter().all(|l| *l == lengths[0]), "{table}");
         assert!(table.contains("1 234 567 B"), "{table}");
         assert!(table.contains("41.7 %"), "{table}");
+        assert!(table.contains("4 321") && table.contains("table 1 234"), "{table}");
     }
 }
