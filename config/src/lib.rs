@@ -14,6 +14,7 @@ pub mod names;
 pub mod placeholder;
 pub mod proof;
 mod reason;
+mod same_json;
 mod service;
 pub mod shared;
 mod snapshot;
@@ -27,17 +28,19 @@ pub use exposition::{
     OutputLimits, TokenSettings,
 };
 pub use reason::{Condition, Reason};
+pub use same_json::{same_annotations, same_json};
 pub use service::{
-    Alias, ArgumentStyle, Auth, AuthKind, BodyTemplate, Call, CredentialRef, Digest, HttpCall, HttpSource, Pagination,
-    PaginationKind, RequestTemplate, Retry, Risk, SentCredential, ServiceDocument, ServiceTool, Source,
+    Alias, ArgumentStyle, Auth, AuthKind, BodyTemplate, Call, CredentialRef, Digest, HttpCall, HttpSource, McpCall,
+    McpSource, Pagination, PaginationKind, RequestTemplate, Retry, Risk, SentCredential, ServiceDocument, ServiceTool,
+    Source,
 };
 pub use snapshot::{Snapshot, Stopped};
-pub use version::{FIRST_VERSION, lowest_version};
+pub use version::{FIRST_VERSION, lowest_service_version, lowest_version};
 pub use watch::{watch_backoff, watch_status};
 
 /// The newest version of the documents that this build writes and reads. A document carries the lowest one that expresses
-/// it: see [`lowest_version`].
-pub const FORMAT_VERSION: u32 = 2;
+/// it: see [`lowest_version`] and [`lowest_service_version`].
+pub const FORMAT_VERSION: u32 = 3;
 
 /// Whether this build reads documents of `version`: it reads every version up to its own. What is newer is refused with
 /// `GatewayTooOld`, since a field that is not known could be a stage of a filter.

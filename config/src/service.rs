@@ -1,6 +1,7 @@
 //! What can be called: one service, its tools and how each is converted into a request.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -31,7 +32,7 @@ impl fmt::Display for Digest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ServiceDocument {
-    /// [`crate::FIRST_VERSION`].
+    /// The lowest format version that expresses the document: [`crate::lowest_service_version`].
     pub format_version: u32,
     /// The name others bind to.
     pub name: String,
@@ -62,6 +63,7 @@ impl ServiceDocument {
     pub fn destinations(&self) -> Vec<&str> {
         match &self.source {
             Source::Http(HttpSource { base_url, auth: _ }) => vec![base_url],
+            Source::Mcp(McpSource { url, auth: _ }) => vec![url],
         }
     }
 
@@ -89,9 +91,22 @@ impl ServiceDocument {
                 let credential = auth.credential.as_ref()?;
                 Some(SentCredential { auth, credential, base_url, path, headers })
             }
-            (Source::Http(_), Call::Alias(_)) => None,
+            (Source::Mcp(source), Call::Mcp(_)) => {
+                let McpSource { url, auth } = source;
+                let auth = auth.as_ref().filter(|auth| auth.kind != AuthKind::None)?;
+                let credential = auth.credential.as_ref()?;
+                Some(SentCredential { auth, credential, base_url: url, path: "", headers: no_headers() })
+            }
+            // A document whose calls are not of the kind of its source is not loaded.
+            (Source::Http(_), Call::Mcp(_)) | (Source::Mcp(_), Call::Http(_)) => None,
+            (Source::Http(_) | Source::Mcp(_), Call::Alias(_)) => None,
         }
     }
+}
+
+fn no_headers() -> &'static IndexMap<String, String> {
+    static NONE: LazyLock<IndexMap<String, String>> = LazyLock::new(IndexMap::new);
+    &NONE
 }
 
 /// A credential that a call sends, and the request that carries it: what its owner's rules are compared with.
@@ -115,6 +130,20 @@ pub struct SentCredential<'d> {
 pub enum Source {
     /// An HTTP API.
     Http(HttpSource),
+    /// An MCP server.
+    Mcp(McpSource),
+}
+
+/// An MCP server. Its tools are pinned: a tool of the document is called only while the server lists it with the
+/// definition that the document holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct McpSource {
+    /// The server's endpoint. `https`, except loopback and in-cluster names.
+    pub url: String,
+    /// How requests are authenticated: `header`, `bearer`, `basic` or `query`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
 }
 
 /// An HTTP API.
@@ -219,7 +248,7 @@ impl ServiceTool {
     #[must_use]
     pub fn alias(&self) -> Option<&Alias> {
         match &self.call {
-            Call::Http(_) => None,
+            Call::Http(_) | Call::Mcp(_) => None,
             Call::Alias(alias) => Some(alias),
         }
     }
@@ -233,6 +262,20 @@ pub enum Call {
     Http(Box<HttpCall>),
     /// Calls another tool of the service.
     Alias(Alias),
+    /// Calls a tool of an MCP server.
+    Mcp(McpCall),
+}
+
+/// A call of a tool of an MCP server. Title, description, input schema and output schema that the server must list are
+/// those of the [`ServiceTool`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct McpCall {
+    /// The tool's name on the server.
+    pub tool: String,
+    /// The annotations that the server must list, as pinned; absent if it must list none. [`Risk`] is derived from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<JsonText>,
 }
 
 /// A call of another tool of the service, under a name and with arguments of its own.

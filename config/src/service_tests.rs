@@ -59,3 +59,28 @@ fn a_document_keeps_its_calls() {
     }
     assert_eq!(written["tools"]["get"].get("pagination"), None);
 }
+
+#[test]
+fn the_credential_of_an_mcp_tool_is_that_of_its_server() {
+    let service = |auth: &Value| -> ServiceDocument {
+        let document = json!({
+            "formatVersion": 3, "name": "s", "version": "1",
+            "source": {"mcp": {"url": "https://a.example/mcp", "auth": auth}},
+            "tools": {
+                "get": tool(&json!({"mcp": {"tool": "get"}})),
+                "alias": tool(&json!({"alias": {"tool": "get"}})),
+                "other": tool(&json!({"http": {"method": "GET", "path": "/"}})),
+            },
+        });
+        serde_json::from_str(&document.to_string()).expect("is a service")
+    };
+    let with = service(&json!({"type": "bearer", "credential": {"name": "api", "key": "token"}}));
+    assert_eq!(with.destinations(), ["https://a.example/mcp"]);
+    for (tool, expected) in [("get", Some("api")), ("alias", Some("api")), ("other", None)] {
+        let sent = with.sent_credential(&with.tools[tool]);
+        assert_eq!(sent.map(|sent| sent.credential.name.as_str()), expected, "{tool}");
+        assert!(sent.is_none_or(|sent| (sent.base_url, sent.path) == ("https://a.example/mcp", "")));
+    }
+    let without = service(&json!({"type": "none"}));
+    assert_eq!(without.sent_credential(&without.tools["get"]), None);
+}

@@ -3,15 +3,45 @@
 //! Version 2 added what decides the size and the form of an answer: the fields of a filter's `output` other than
 //! `format: json`, `notice` and `budget.bytes`, and of an exposition `tokens`, `inputs` and `limits.output`.
 //!
+//! Version 3 added MCP servers as the source of a service.
+//!
 //! Everything is destructured: a field does not compile until it is placed in a version here.
 
 use tamis_engine::{BudgetSpec, FilterSpec, FormatSpec, OutputSpec, ToolFilter};
 
-use crate::{CallLimits, ExpositionDocument, ExpositionTool, TokenSettings};
+use crate::{Call, CallLimits, ExpositionDocument, ExpositionTool, ServiceDocument, ServiceTool, Source, TokenSettings};
 
-/// The version of every service document, and of every document that stops an exposition: both have the form of version
-/// 1, and hold no filter.
+/// The first version: that of every document that stops an exposition, and of every other document that needs no later
+/// one.
 pub const FIRST_VERSION: u32 = 1;
+
+/// Returns the lowest version that expresses `document`, whatever version it carries.
+#[must_use]
+pub fn lowest_service_version(document: &ServiceDocument) -> u32 {
+    let ServiceDocument { format_version: _, name: _, version: _, description: _, source, tools } = document;
+    let source = match source {
+        Source::Http(_) => FIRST_VERSION,
+        Source::Mcp(_) => 3,
+    };
+    tools.values().map(tool_version).fold(source, u32::max)
+}
+
+fn tool_version(tool: &ServiceTool) -> u32 {
+    let ServiceTool {
+        title: _,
+        description: _,
+        input_schema: _,
+        output_schema: _,
+        response_type: _,
+        risk: _,
+        pagination: _,
+        call,
+    } = tool;
+    match call {
+        Call::Http(_) | Call::Alias(_) => FIRST_VERSION,
+        Call::Mcp(_) => 3,
+    }
+}
 
 /// Returns the lowest version that expresses `document`, whatever version it carries.
 #[must_use]

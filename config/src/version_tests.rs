@@ -63,3 +63,26 @@ fn a_document_carries_the_lowest_version_that_expresses_it() {
         }
     }
 }
+
+#[test]
+fn a_service_carries_the_lowest_version_that_expresses_it() {
+    let http = json!({"http": {"baseUrl": "https://a.example"}});
+    let mcp = json!({"mcp": {"url": "https://a.example/mcp", "auth": {"type": "none"}}});
+    let (get, alias) = (json!({"http": {"method": "GET", "path": "/"}}), json!({"alias": {"tool": "get"}}));
+    let call = json!({"mcp": {"tool": "get", "annotations": {"readOnlyHint": true}}});
+    for (version, source, calls) in [
+        (1, &http, vec![]),
+        (1, &http, vec![&get, &alias]),
+        (3, &mcp, vec![]),
+        (3, &mcp, vec![&alias, &call]),
+        (3, &http, vec![&get, &call]),
+    ] {
+        let tool = |call: &Value| json!({"inputSchema": {"type": "object"}, "call": call});
+        let tools: serde_json::Map<_, _> =
+            calls.iter().enumerate().map(|(at, call)| (format!("t{at}"), tool(call))).collect();
+        let document = json!({"formatVersion": 1, "name": "s", "version": "1", "source": source, "tools": tools});
+        let document: ServiceDocument = serde_json::from_str(&document.to_string()).expect("a service");
+        assert_eq!(lowest_service_version(&document), version, "{source} {calls:?}");
+        assert!(version <= FORMAT_VERSION);
+    }
+}
