@@ -25,7 +25,7 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use import::import;
 pub use load::{Loaded, documents, file as load_file, is_document, load};
 pub use lookup::{FoundFilter, NotFound};
-pub use origin::Origin;
+pub use origin::{EntryPlace, Origin};
 pub use plain::plain;
 pub use read::{ParsedFile, document_schema, parse_document, read_object};
 pub use resources::{ObjectName, Resource, Resources, Unusable};

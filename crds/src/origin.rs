@@ -15,6 +15,17 @@ pub struct Origin {
     pub(crate) is_object: bool,
 }
 
+/// The place of an entry of a mapping in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryPlace {
+    /// The line of its key, from 1.
+    pub line: u32,
+    /// The column of its key in characters, from 1.
+    pub column: u32,
+    /// The line of the entry that follows in the same document, at whatever level. `None` if none follows.
+    pub next: Option<u32>,
+}
+
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
@@ -87,6 +98,22 @@ impl Origin {
     #[must_use]
     pub fn file(&self) -> &Arc<str> {
         &self.file
+    }
+
+    /// Returns the place of the entry at a path of member names below `spec`, or `None` if it is not in the document.
+    #[must_use]
+    pub fn entry(&self, keys: &[&str]) -> Option<EntryPlace> {
+        let (mut node, mut found) = (&*self.tree, None::<EntryPlace>);
+        for key in std::iter::once(&"spec").chain(keys) {
+            let entries = node.entries()?;
+            let index = entries.iter().position(|entry| *entry.key == **key && entry.spelling() == Some(key))?;
+            let Position { line, column } = entries[index].position;
+            // An entry ends before its next sibling, or where the entry around it ends.
+            let next = entries.get(index + 1).map(|entry| entry.position.line);
+            found = Some(EntryPlace { line, column, next: next.or(found.and_then(|around| around.next)) });
+            node = &entries[index].value;
+        }
+        found
     }
 
     /// Returns the same place without the tree: fields are then spelled as in the schema.

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tamis_config::{Digest, FIRST_VERSION, Snapshot, lowest_version};
+use tamis_config::{Digest, Snapshot, lowest_service_version, lowest_version};
 use tamis_crds::{CompileEnv, compile, is_document, load};
 
 /// Returns the sets of documents below a folder, each of which is compiled by itself: a folder that contains documents is
@@ -35,7 +35,7 @@ fn list() -> String {
         assert!(stopped.is_empty(), "{folder} has expositions that are not served: {stopped:?}");
         assert_eq!(expositions.len(), loaded.resources.expositions.len(), "{folder}");
         for (digest, service) in &services {
-            assert_eq!(service.format_version, FIRST_VERSION);
+            assert_eq!(service.format_version, lowest_service_version(service));
             let _ = writeln!(list, "{folder} service {} {} {}", service.name, service.version, digest.0);
         }
         for (id, exposition) in &expositions {

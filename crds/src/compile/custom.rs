@@ -7,13 +7,13 @@ use indexmap::IndexMap;
 use serde_json::Value;
 use tamis_config::{Alias, Call, Reason, ServiceDocument, ServiceTool};
 use tamis_engine::JsonText;
-use tamis_schema::{Patterns, Segment};
+use tamis_schema::Patterns;
 
-use super::duplicate_names;
 use super::service::{Services, tool_name};
 use super::size::{self, MAX_SERVICE_BYTES};
 use super::template::{placeholders, strings};
 use super::unusable::Unusables;
+use super::{duplicate_names, schema};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{CustomToolSpec, CustomToolsSpec, ServiceRef};
@@ -221,19 +221,7 @@ fn tool(
 
 /// Returns whether the input is the schema of an object, by which the gateway can validate arguments.
 fn check_input(input: &JsonText, at: &FieldPath, patterns: &mut Patterns, sink: &mut DiagnosticSink<'_>) -> bool {
-    let schema: Value = serde_json::from_str(input.as_str()).unwrap_or_default();
-    if schema.get("type").and_then(Value::as_str) != Some("object") {
-        sink.error(at, "is not an object schema", "write `type: object`, with `properties`");
-        return false;
-    }
-    if let Err(problems) = tamis_schema::compile(input.as_str(), patterns) {
-        for problem in problems {
-            let at = problem.place.iter().fold(at.clone(), |at, segment| match segment {
-                Segment::Key(key) => at.key(key),
-                Segment::Index(index) => at.index(*index),
-            });
-            sink.error(&at, problem.message, problem.remedy);
-        }
+    if !schema::check_object(input, at, patterns, sink) {
         return false;
     }
     for name in members(input, "properties").iter().filter(|name| name.starts_with('_')) {

@@ -14,7 +14,7 @@ use super::groups::{Groups, Placement};
 use super::plan::Plans;
 use super::service::{Service, Services};
 use super::unusable::Unusables;
-use super::{Compilation, CompileEnv, Degraded, access, credentials, duplicate_names, egress, size, stale};
+use super::{Compilation, CompileEnv, Degraded, access, credentials, duplicate_names, egress, mcp, size, stale};
 use crate::origin::FieldPath;
 use crate::plain::plain;
 use crate::resources::{
@@ -247,6 +247,9 @@ impl<'a, 'r> Exposer<'a, 'r> {
             _ => "service",
         };
         let path = FieldPath::spec([field]);
+        if let Planned::Named(_, plan) = &plan {
+            mcp::check_plan(&document, plan, &FieldPath::spec(["configurationPlan"]))?;
+        }
         if let (Some(group), Some(_)) = (group, &env.cluster) {
             egress::check(&document, &id.namespace, group, &path)?;
         }

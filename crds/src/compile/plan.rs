@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{Auth, Call, Digest, HttpCall, HttpSource, ServiceDocument, Source};
+use tamis_config::{Auth, Call, Digest, HttpCall, HttpSource, McpSource, ServiceDocument, Source};
 
-use super::service::base_url;
+use super::service::{QUERY, base_url};
 use super::template::placeholders;
 use super::{auth, duplicate_names};
 use crate::diagnostic::did_you_mean;
@@ -78,7 +78,7 @@ impl Plan<'_> {
     fn apply(&self, document: &mut ServiceDocument) {
         let spec = &self.resource.spec;
         match &mut document.source {
-            Source::Http(HttpSource { base_url, auth }) => {
+            Source::Http(HttpSource { base_url, auth }) | Source::Mcp(McpSource { url: base_url, auth }) => {
                 if let Some(endpoint) = &spec.endpoint {
                     base_url.clone_from(endpoint);
                 }
@@ -100,6 +100,8 @@ impl Plan<'_> {
                 }
                 // The wrapped tool of an alias is changed itself.
                 Call::Alias(_) => {}
+                // Has nothing of its own. A plan whose headers would be lost stops the exposition.
+                Call::Mcp(_) => {}
             }
         }
     }
@@ -114,7 +116,7 @@ fn merge(headers: &mut IndexMap<String, String>, PlanHeadersSpec { set, remove, 
 
 fn check(spec: &ConfigurationPlanSpec, sink: &mut DiagnosticSink<'_>) -> Option<Auth> {
     if let Some(endpoint) = &spec.endpoint {
-        base_url(endpoint, &FieldPath::spec(["endpoint"]), sink);
+        base_url(endpoint, &FieldPath::spec(["endpoint"]), QUERY, sink);
     }
     if let Some(headers) = &spec.headers {
         check_headers(headers, &FieldPath::spec(["headers"]), sink);

@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{Digest, FIRST_VERSION, HttpSource, Reason, ServiceDocument, ServiceTool, Source};
+use tamis_config::{
+    Digest, FIRST_VERSION, HttpSource, Reason, ServiceDocument, ServiceTool, Source, lowest_service_version,
+};
 use tamis_engine::{ResponseType, ToolFilter};
 use url::{Host, Url};
 
 use super::credentials::ACCOUNT_HEADERS;
 use super::custom::CustomToolsIndex;
 use super::unusable::Unusables;
-use super::{CompileEnv, action, auth, duplicate_names, size};
+use super::{CompileEnv, action, auth, duplicate_names, mcp, size};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{ActionSpec, AuthSpec, AuthType, HttpSpec, ServiceManifestSpec, ServiceRef, SourceSpec};
@@ -156,32 +158,43 @@ fn document(resource: &Resource<ServiceManifestSpec>, sink: &mut DiagnosticSink<
             );
         }
     }
+    if spec.http.is_some() && spec.mcp.is_some() {
+        let error = "`http` and `mcp` are mutually exclusive";
+        sink.error(&FieldPath::spec(["mcp"]), error, "remove one of them, or write two manifests");
+    }
     let (source, tools) = match spec.source() {
         Some(SourceSpec::Http(http)) => {
             let (source, tools) = http_source(http, sink);
             (Source::Http(source), tools)
         }
+        Some(SourceSpec::Mcp(server)) => {
+            let (source, tools) = mcp::compile(server, sink);
+            (Source::Mcp(source), tools)
+        }
         None => {
-            let remedy = "add `http`, the only one implemented yet";
+            let remedy = "add `http` or `mcp`, the only ones implemented yet";
             sink.because(Reason::UnsupportedSource).error(&FieldPath::spec([]), "has no source", remedy);
             // The manifest has an error, so this source is never published.
             (Source::Http(HttpSource { base_url: String::new(), auth: None }), IndexMap::new())
         }
     };
-    ServiceDocument {
+    let mut document = ServiceDocument {
+        // Raised below.
         format_version: FIRST_VERSION,
         name,
         version: spec.version.clone(),
         description: spec.description.clone(),
         source,
         tools,
-    }
+    };
+    document.format_version = lowest_service_version(&document);
+    document
 }
 
 fn http_source(http: &HttpSpec, sink: &mut DiagnosticSink<'_>) -> (HttpSource, IndexMap<String, ServiceTool>) {
     let HttpSpec { base_url: url, auth, actions } = http;
     let at = FieldPath::spec(["http"]);
-    base_url(url, &at.key("baseUrl"), sink);
+    base_url(url, &at.key("baseUrl"), QUERY, sink);
     let source = HttpSource {
         base_url: url.clone(),
         auth: auth.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink)),
@@ -221,7 +234,11 @@ pub(super) fn tool_name(name: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_
     }
 }
 
-pub(super) fn base_url(text: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
+/// The remedy for a query in a base URL.
+pub(super) const QUERY: &str = "move parameters to `request.query`";
+
+/// Checks the URL of an upstream. `instead`: the remedy for a query.
+pub(super) fn base_url(text: &str, at: &FieldPath, instead: &str, sink: &mut DiagnosticSink<'_>) {
     let Ok(url) = Url::parse(text) else {
         return sink.error(at, "is not a URL", "write https://HOST");
     };
@@ -230,7 +247,7 @@ pub(super) fn base_url(text: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>
     }
     // An empty `?` or `#` is rejected too: text after it would not be part of the path.
     if url.query().is_some() || url.fragment().is_some() {
-        sink.error(at, "must have no query and no fragment", "move parameters to `request.query`");
+        sink.error(at, "must have no query and no fragment", instead);
     }
     if !url.username().is_empty() || url.password().is_some() {
         sink.error(at, "must have no user and no password", "use `auth` with a secretRef");

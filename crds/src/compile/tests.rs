@@ -15,6 +15,7 @@ mod derived;
 mod floors;
 mod keep_or_stop;
 mod manifests;
+mod mcp;
 mod pause;
 mod refused;
 mod world;

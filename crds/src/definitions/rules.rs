@@ -76,8 +76,8 @@ fn set_names() -> Json {
     })
 }
 
-/// The base URL of an upstream.
-fn upstream_url() -> Json {
+/// The URL of an upstream. `instead`: the remedy for a query.
+fn upstream_url(instead: &str) -> Json {
     // A match on the text, not on `url(self).getHostname()`, whose length the API server cannot bound.
     let http = "self.matches('(?i)^(https:|http://(([^/:@]*[.])?localhost|[^/:@]*[.]svc([.]cluster[.]local)?|127[.][0-9.]+|\\\\[::1\\\\])[.]?([:/]|$))') || !isURL(self)";
     json!({
@@ -88,7 +88,7 @@ fn upstream_url() -> Json {
                 "isURL(self) && url(self).getScheme() in ['http', 'https']",
                 "must be an HTTP or HTTPS URL, for example https://HOST",
             ),
-            rule("!self.contains('?') && !self.contains('#')", "must have no query and no fragment; move parameters to `request.query`"),
+            rule("!self.contains('?') && !self.contains('#')", &format!("must have no query and no fragment; {instead}")),
             rule(http, "http is allowed for loopback and in-cluster names only; use https"),
         ],
     })
@@ -172,12 +172,15 @@ fn manifest() -> Vec<(&'static str, Json)> {
     vec![
         (
             "ServiceManifestSpec",
-            rules([(sources, "must have exactly one source; set `http`, the only one implemented yet")]),
+            rules([(sources, "must have exactly one source; set `http` or `mcp`, the only ones implemented yet")]),
         ),
         ("ServiceManifestSpec.name", text(MAX_NAME)),
         ("ServiceManifestSpec.version", text(MAX_NAME)),
-        ("HttpSpec.baseUrl", upstream_url()),
+        ("HttpSpec.baseUrl", upstream_url("move parameters to `request.query`")),
         ("HttpSpec.actions", tools()),
+        ("McpSpec.url", upstream_url("send a credential with `auth`")),
+        ("McpSpec.follow", rules([("!self", "true is not implemented yet; set false")])),
+        ("McpSpec.tools", tools()),
         (
             "ActionSpec.method",
             json!({
@@ -363,7 +366,7 @@ fn exposition() -> Vec<(&'static str, Json)> {
 
 fn plan() -> Vec<(&'static str, Json)> {
     vec![
-        ("ConfigurationPlanSpec.endpoint", upstream_url()),
+        ("ConfigurationPlanSpec.endpoint", upstream_url("move parameters to `request.query`")),
         ("ConfigurationPlanSpec.filters", set_names()),
         ("ConfigurationPlanSpec.filters.*", text(MAX_NAME)),
         ("PlanHeadersSpec.set", entries()),

@@ -36,6 +36,12 @@ impl Spec for ServiceManifestSpec {
             Some(SourceSpec::Http(http)) => {
                 bounded(http.actions.len(), &FieldPath::spec(["http", "actions"]), sink);
             }
+            Some(SourceSpec::Mcp(mcp)) => {
+                bounded(mcp.tools.len(), &FieldPath::spec(["mcp", "tools"]), sink);
+                if mcp.follow == Some(true) {
+                    sink.error(&FieldPath::spec(["mcp", "follow"]), "true is not implemented yet", "write false");
+                }
+            }
             None => {}
         }
     }

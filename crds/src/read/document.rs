@@ -265,7 +265,7 @@ impl<'a> Reader<'a> {
                 return None;
             }
             // kimbap's manifests have a name; the flat format uses the file's name.
-            let own = spec.value.get("baseUrl").or(spec.value.get("http")).and(spec.value.get("name"));
+            let own = ["baseUrl", "http", "mcp"].iter().find_map(|key| spec.value.get(key)).and(spec.value.get("name"));
             let name = own.and_then(Node::as_source).map_or_else(|| self.file_name(), slug);
             return Some((ObjectName { namespace: DEFAULT_NAMESPACE.to_owned(), name }, true));
         };

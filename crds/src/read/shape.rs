@@ -25,8 +25,7 @@ pub(super) fn check(
 }
 
 /// The fields for the sources of a ServiceManifest that are not implemented.
-const SOURCES: &[&str] =
-    &["spec.command", "spec.appleScript", "spec.openapi", "spec.graphql", "spec.grpc", "spec.mcp", "spec.llm"];
+const SOURCES: &[&str] = &["spec.command", "spec.appleScript", "spec.openapi", "spec.graphql", "spec.grpc", "spec.llm"];
 
 struct Checker<'a> {
     file: &'a Arc<str>,

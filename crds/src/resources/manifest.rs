@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tamis_engine::{JsonText, ResponseType, ToolFilter};
 
-use super::{Later, ResourceStatus, SecretKeyRef};
+use super::{Later, McpSpec, ResourceStatus, SecretKeyRef};
 
 /// Describes an API and its tools. Set exactly one of `http`, `command`, `appleScript`, `openapi`, `graphql`, `grpc`, `mcp`
-/// and `llm`. Only `http` is implemented yet.
+/// and `llm`. Only `http` and `mcp` are implemented yet.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "tamis.dev",
@@ -65,9 +65,9 @@ pub struct ServiceManifestSpec {
     /// Not implemented yet: gRPC descriptors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc: Option<Later>,
-    /// Not implemented yet: an upstream MCP server.
+    /// An MCP server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mcp: Option<Later>,
+    pub mcp: Option<McpSpec>,
     /// Not implemented yet: a model provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llm: Option<Later>,
@@ -79,29 +79,34 @@ pub struct ServiceManifestSpec {
 pub enum SourceSpec<'m> {
     /// `http`: an HTTP API.
     Http(&'m HttpSpec),
+    /// `mcp`: an MCP server.
+    Mcp(&'m McpSpec),
 }
 
 impl ServiceManifestSpec {
-    /// Returns the source; `None` if the manifest names none.
+    /// Returns the source; `None` if the manifest names none. A manifest that names several is invalid, and the first one is
+    /// returned.
     #[must_use]
     pub fn source(&self) -> Option<SourceSpec<'_>> {
         // Names every field, so that one that becomes a source does not compile until it is returned.
         let Self { name: _, version: _, description: _, http, command, apple_script, openapi, graphql, grpc, mcp, llm } =
             self;
-        let unset: [&Option<Later>; 7] = [command, apple_script, openapi, graphql, grpc, mcp, llm];
+        let unset: [&Option<Later>; 6] = [command, apple_script, openapi, graphql, grpc, llm];
         if let Some(later) = unset.into_iter().flatten().next() {
             match *later {}
         }
-        http.as_ref().map(SourceSpec::Http)
+        http.as_ref().map(SourceSpec::Http).or(mcp.as_ref().map(SourceSpec::Mcp))
     }
 }
 
 impl<'m> SourceSpec<'m> {
     /// Returns the tools that the manifest itself names, in its order.
     pub fn tools(self) -> impl Iterator<Item = &'m str> {
-        match self {
-            Self::Http(http) => http.actions.keys().map(String::as_str),
-        }
+        let (actions, pinned) = match self {
+            Self::Http(http) => (Some(http.actions.keys()), None),
+            Self::Mcp(mcp) => (None, Some(mcp.tools.keys())),
+        };
+        actions.into_iter().flatten().chain(pinned.into_iter().flatten()).map(String::as_str)
     }
 
     /// Returns how the answers of a tool are read and filtered; `None` if the manifest does not say.
@@ -109,6 +114,7 @@ impl<'m> SourceSpec<'m> {
     pub fn response(self, tool: &str) -> Option<&'m ResponseSpec> {
         match self {
             Self::Http(http) => http.actions.get(tool)?.response.as_ref(),
+            Self::Mcp(_) => None,
         }
     }
 }

@@ -8,6 +8,7 @@ mod exposition;
 mod filters;
 mod group;
 mod manifest;
+mod mcp;
 mod plan;
 mod pod;
 mod scaling;
@@ -33,6 +34,7 @@ pub use manifest::{
     ActionSpec, ArgSpec, ArgStyle, ArgType, AuthSpec, AuthType, HttpSpec, ItemsSpec, PageType, PaginationSpec,
     RequestSpec, ResponseSpec, RetrySpec, RiskLevel, RiskSpec, ServiceManifest, ServiceManifestSpec, SourceSpec,
 };
+pub use mcp::{McpSpec, McpToolSpec};
 pub use plan::{ConfigurationPlan, ConfigurationPlanSpec, PlanHeadersSpec, PlanTimeoutsSpec};
 pub use pod::{
     EnvSpec, PodResources, PodSpec, SpreadSpec, TaintEffect, TolerationOperator, TolerationSpec, WhenUnsatisfiable,
@@ -133,11 +135,16 @@ pub struct Unusable {
     pub message: String,
 }
 
-fn without_actions(spec: &mut ServiceManifestSpec) {
+fn without_tools(spec: &mut ServiceManifestSpec) {
     match spec.source() {
         Some(SourceSpec::Http(_)) => {
             if let Some(http) = &mut spec.http {
                 http.actions.clear();
+            }
+        }
+        Some(SourceSpec::Mcp(_)) => {
+            if let Some(mcp) = &mut spec.mcp {
+                mcp.tools.clear();
             }
         }
         None => {}
@@ -174,7 +181,7 @@ impl Resources {
     #[must_use]
     pub fn heads(&self) -> Self {
         Self {
-            manifests: self.manifests.iter().map(|resource| head(resource, without_actions)).collect(),
+            manifests: self.manifests.iter().map(|resource| head(resource, without_tools)).collect(),
             filters: self.filters.iter().map(|resource| head(resource, |spec| spec.filters.clear())).collect(),
             tools: self.tools.iter().map(|resource| head(resource, |spec| spec.custom_tools.clear())).collect(),
             ..self.clone()

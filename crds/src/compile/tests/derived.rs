@@ -58,7 +58,7 @@ fn a_plan_changes_how_the_upstream_is_reached() {
     for (plan, base_url, credentials, headers, timeout) in table {
         let world = planned(if plan == "{}" { "" } else { plan });
         let (document, service) = served(&world.compile(None));
-        let Source::Http(source) = &service.source;
+        let Source::Http(source) = &service.source else { panic!("an HTTP API") };
         let found: Vec<_> = document.credentials.keys().map(String::as_str).collect();
         let sent = &http(&service, "get").request.headers;
         let sent: Vec<_> = sent.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -135,7 +135,7 @@ fn a_new_endpoint_never_meets_an_old_token() {
     assert_eq!(outcome(&world.compile(Some(&before))), "stop `SecretUseNotAllowed`");
     world.put_secret("api", secret(Upstream, &["token"], &["new.example.com bearer"], "u1.2"));
     let (document, service) = served(&world.compile(Some(&before)));
-    let Source::Http(source) = &service.source;
+    let Source::Http(source) = &service.source else { panic!("an HTTP API") };
     assert_eq!(source.base_url, "https://new.example.com");
     assert!(document.credentials["api/token"].handle.0.starts_with("u1.2."));
 }

@@ -11,7 +11,7 @@ use super::super::structural::{OPEN, RULES};
 use super::{schemas, walk};
 
 /// Where any JSON may stand, or text or a list, which the policy on filters tells apart.
-const ANY: [&str; 17] = [
+const ANY: [&str; 20] = [
     "CustomTools.spec.customTools.*.arguments.*",
     "CustomTools.spec.customTools.*.input",
     "ServiceManifest.spec.http.actions.*.args.*.default",
@@ -23,6 +23,9 @@ const ANY: [&str; 17] = [
     "ServiceManifest.spec.http.actions.*.response.filter.output.format",
     "ServiceManifest.spec.http.actions.*.response.filter.patches.*.value",
     "ServiceManifest.spec.http.actions.*.response.filter.test.value",
+    "ServiceManifest.spec.mcp.tools.*.annotations",
+    "ServiceManifest.spec.mcp.tools.*.inputSchema",
+    "ServiceManifest.spec.mcp.tools.*.outputSchema",
     "ToolsFilters.spec.filters.*.*.output.format",
     "ToolsFilters.spec.filters.*.*.patches.*.value",
     "ToolsFilters.spec.filters.*.*.test.value",

@@ -1,0 +1,47 @@
+//! The `mcp` source of a `ServiceManifest`: an MCP server and its pinned tools.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tamis_engine::JsonText;
+
+use super::{AuthSpec, Later};
+
+/// An MCP server. Its tools are pinned: the gateway publishes a tool only while the server lists it as it is written here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct McpSpec {
+    /// The server's endpoint. `https`, except for loopback and in-cluster names.
+    pub url: String,
+    /// How requests are authenticated: `header`, `bearer`, `basic` or `query`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<AuthSpec>,
+    /// Whether to publish the tools that the server lists at run time. Only `false`, the default, is implemented yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow: Option<bool>,
+    /// Not implemented yet: a program that is the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Later>,
+    /// The server's tools by name. `tamis import mcp` writes them.
+    pub tools: IndexMap<String, McpToolSpec>,
+}
+
+/// A pinned tool: what the server must list for the gateway to publish it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct McpToolSpec {
+    /// The display name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What the tool does. The model reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The JSON Schema of the arguments, which must be an object.
+    pub input_schema: JsonText,
+    /// The JSON Schema of the structured content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<JsonText>,
+    /// The annotations of MCP. A tool changes something unless `readOnlyHint` is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<JsonText>,
+}
