@@ -1,4 +1,4 @@
-//! `tamis import`: converts documents of other products to documents of Tamis.
+//! `tamis import reshapr` and `kimbap`: converts documents of other products to documents of Tamis.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,26 +10,8 @@ use crate::logging::{Coloured, LogArgs};
 use crate::output::{self, Form};
 use crate::{documents, note};
 
-/// Convert documents of other products to documents of Tamis.
-///
-/// `tamis serve`, `validate` and `filter` read such documents as they are, but a cluster accepts only documents of tamis.dev.
-/// This command prints them to standard output. Findings go to standard error; if one is an error, nothing is printed.
-/// Labels and annotations are kept, comments are not.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "\
-Examples:
-  tamis import reshapr filters.yaml | kubectl apply -f -
-  tamis import reshapr examples/seeds/reshapr --namespace team-a > reshapr.yaml
-  tamis import kimbap github.yaml
-
-Exit codes:
-  0  converted (warnings do not count)
-  1  a document cannot be read; nothing is printed
-  2  usage error")]
 pub(crate) struct Args {
-    /// The product that the documents are written for.
-    #[arg(value_enum)]
-    from: From,
     /// Files and folders; `-` stands for standard input.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -41,18 +23,11 @@ pub(crate) struct Args {
     output: Form,
 }
 
-// Documents identify themselves. The argument keeps the command line uniform for formats that do not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum From {
-    /// reShapr's `reshapr.io/v1alpha1`
-    Reshapr,
-    /// kimbap's service manifests
-    Kimbap,
-}
-
 /// Prints the converted documents. Returns 1 if a document cannot be read.
+///
+/// Documents identify themselves, so the product that the caller names makes no difference.
 pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
-    let Args { from: From::Reshapr | From::Kimbap, paths, namespace, output: form } = args;
+    let Args { paths, namespace, output: form } = args;
     let loaded = documents::load(paths)?;
     let ansi = log.colours(&io::stderr());
     for diagnostic in &loaded.diagnostics {

@@ -1,0 +1,292 @@
+//! Asks an MCP server over HTTP for its name and its tools, in either protocol era. Answers stay JSON texts, so that the digits
+//! of schemas are kept.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, StatusCode, Url};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::events::Events;
+use super::listing::{MAX_LIST_BYTES, MAX_TOOLS};
+
+const MODERN: &str = "2026-07-28";
+const LEGACY: &str = "2025-11-25";
+/// Versions that a server may choose in the legacy era.
+const LEGACY_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// The longest time for one request, with its answer.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum number of bytes of one answer: the largest list, with room for its envelope and for what is not pinned.
+const MAX_ANSWER_BYTES: usize = 4 * MAX_LIST_BYTES;
+/// Maximum number of pages of a list, as in the gateway.
+const MAX_PAGES: usize = 200;
+
+/// What a server says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct ServerInfo {
+    /// Its name, for programs.
+    pub(super) name: String,
+    /// Its name, for people.
+    pub(super) title: Option<String>,
+    /// Its version.
+    pub(super) version: String,
+    /// Its purpose.
+    pub(super) description: Option<String>,
+}
+
+/// The answer of a server.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// What it says about itself.
+    pub(super) server: ServerInfo,
+    /// The JSON of each tool, in the server's order. At most one tool more than the limit, and as many bytes.
+    pub(super) tools: Vec<Box<RawValue>>,
+}
+
+/// Why a request has no result.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The server answered with an error, so another era may fit.
+    #[error("the server refused `{method}`: {message}")]
+    Refused { method: String, message: String },
+    /// Anything else.
+    #[error(transparent)]
+    Other(#[from] anyhow::Error),
+}
+
+/// Connects in the era that the server speaks, and reads all pages of its list.
+///
+/// # Errors
+/// The server cannot be reached, asks for credentials, or does not answer as the protocol says.
+pub(super) async fn list(url: &Url, headers: HeaderMap) -> anyhow::Result<Listed> {
+    // A credential is for the host that the caller named.
+    let client = Client::builder().redirect(Policy::none()).timeout(TIMEOUT).default_headers(headers).build()?;
+    let mut session = Session { client, url: url.clone(), version: MODERN, id: None, next: 0 };
+    let discovered = match session.request("server/discover", json!({})).await {
+        Ok(result) if is_modern(result.get()) => result,
+        Ok(_) | Err(Failure::Refused { .. }) => session.initialize().await?,
+        Err(Failure::Other(error)) => return Err(error),
+    };
+    let Hello { server_info } = serde_json::from_str(discovered.get()).unwrap_or_default();
+    let tools = session.tools().await;
+    session.end().await;
+    Ok(Listed { server: server_info.unwrap_or_default(), tools: tools? })
+}
+
+/// Returns whether an answer to `server/discover` names the modern version.
+fn is_modern(result: &str) -> bool {
+    let versions = serde_json::from_str::<Value>(result).ok().map(|mut result| result["supportedVersions"].take());
+    versions.is_some_and(|versions| versions.as_array().is_some_and(|all| all.iter().any(|version| version == MODERN)))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Hello {
+    server_info: Option<ServerInfo>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageOfTools {
+    tools: Vec<Box<RawValue>>,
+    #[serde(default)]
+    next_cursor: Option<String>,
+}
+
+/// A JSON-RPC message.
+#[derive(Debug, Deserialize)]
+struct Message {
+    #[serde(default)]
+    id: Option<Value>,
+    #[serde(default)]
+    result: Option<Box<RawValue>>,
+    #[serde(default)]
+    error: Option<RpcError>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RpcError {
+    code: i64,
+    #[serde(default)]
+    message: String,
+}
+
+struct Session {
+    client: Client,
+    url: Url,
+    version: &'static str,
+    /// The id that a server of the legacy era may give.
+    id: Option<HeaderValue>,
+    next: u64,
+}
+
+impl Session {
+    /// Begins a session of the legacy era.
+    async fn initialize(&mut self) -> anyhow::Result<Box<RawValue>> {
+        self.version = LEGACY;
+        let info = json!({ "name": "tamis", "version": env!("CARGO_PKG_VERSION") });
+        let parameters = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info });
+        let result = self.request("initialize", parameters).await?;
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Agreed {
+            protocol_version: String,
+        }
+        let Agreed { protocol_version } = serde_json::from_str(result.get())
+            .context("the server's answer to `initialize` names no protocol version")?;
+        let known = LEGACY_VERSIONS.iter().find(|version| **version == protocol_version);
+        self.version = *known.with_context(|| {
+            format!(
+                "the server speaks version {} of the protocol, which Tamis does not",
+                crate::import::line(&protocol_version)
+            )
+        })?;
+        let response = self.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }), "").await?;
+        if !response.status().is_success() {
+            bail!("the server answers `notifications/initialized` with {}", response.status());
+        }
+        Ok(result)
+    }
+
+    /// Reads all pages.
+    async fn tools(&mut self) -> anyhow::Result<Vec<Box<RawValue>>> {
+        let (mut tools, mut bytes, mut cursors) = (Vec::new(), 0, HashSet::new());
+        let mut parameters = json!({});
+        for _ in 0..MAX_PAGES {
+            let result = self.request("tools/list", parameters).await?;
+            let page: PageOfTools =
+                serde_json::from_str(result.get()).context("the server's answer to `tools/list` is not a list")?;
+            for tool in page.tools {
+                bytes += tool.get().len();
+                tools.push(tool);
+                if tools.len() > MAX_TOOLS || bytes > MAX_LIST_BYTES {
+                    return Ok(tools);
+                }
+            }
+            let Some(cursor) = page.next_cursor else { return Ok(tools) };
+            if !cursors.insert(cursor.clone()) {
+                bail!("the server's list does not end: it gives one cursor twice");
+            }
+            parameters = json!({ "cursor": cursor });
+        }
+        bail!("the server's list has more than {MAX_PAGES} pages")
+    }
+
+    /// Sends a request and returns its result.
+    async fn request(&mut self, method: &str, mut parameters: Value) -> Result<Box<RawValue>, Failure> {
+        if self.version == MODERN {
+            parameters["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": MODERN,
+                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientInfo": { "name": "tamis", "version": env!("CARGO_PKG_VERSION") },
+            });
+        }
+        self.next += 1;
+        let id = self.next;
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters });
+        let response = self.post(&message, method).await?;
+        let status = response.status();
+        if status.is_redirection() {
+            let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("another address");
+            return Err(
+                anyhow::anyhow!("the server redirects to {}; import from there", crate::import::line(to)).into()
+            );
+        }
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            let remedy = "name a credential with --bearer-env or --header-env";
+            return Err(anyhow::anyhow!("the server answers {status}; {remedy}").into());
+        }
+        if let Some(session) = response.headers().get("mcp-session-id") {
+            self.id = Some(session.clone());
+        }
+        let refused = |message: String| Failure::Refused { method: method.to_owned(), message };
+        match answer(response, id).await {
+            Ok(Some(Message { error: Some(RpcError { code, message }), .. })) => {
+                Err(refused(format!("{} ({code})", crate::import::line(&message))))
+            }
+            Ok(Some(Message { result: Some(result), .. })) if status.is_success() => Ok(result),
+            _ if !status.is_success() => Err(refused(status.to_string())),
+            Ok(_) => Err(anyhow::anyhow!("the server's answer to `{method}` has no result").into()),
+            Err(error) => Err(error.context(format!("the answer to `{method}`")).into()),
+        }
+    }
+
+    async fn post(&self, message: &Value, method: &str) -> anyhow::Result<Response> {
+        let mut request = self
+            .client
+            .post(self.url.clone())
+            .header(ACCEPT, "application/json, text/event-stream")
+            .header(CONTENT_TYPE, "application/json")
+            .body(message.to_string());
+        if method != "initialize" {
+            request = request.header("mcp-protocol-version", self.version);
+        }
+        if self.version == MODERN {
+            request = request.header("mcp-method", method);
+        }
+        if let Some(id) = &self.id {
+            request = request.header("mcp-session-id", id.clone());
+        }
+        request
+            .send()
+            .await
+            .map_err(|error| anyhow::anyhow!("cannot reach the server: {}", causes(&error.without_url())))
+    }
+
+    /// Ends a session of the legacy era. A server that refuses ends it by itself.
+    async fn end(self) {
+        if let Some(id) = self.id {
+            let request = self.client.delete(self.url).header("mcp-session-id", id);
+            let _ = request.header("mcp-protocol-version", self.version).send().await;
+        }
+    }
+}
+
+/// Reads the message with this id from a response, JSON or a stream of events.
+async fn answer(mut response: Response, id: u64) -> anyhow::Result<Option<Message>> {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let streamed = kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream");
+    let (mut read, mut body, mut events) = (0, Vec::new(), Events::default());
+    while let Some(chunk) =
+        response.chunk().await.map_err(|error| anyhow::anyhow!("{}", causes(&error.without_url())))?
+    {
+        read += chunk.len();
+        if read > MAX_ANSWER_BYTES {
+            bail!("has more than {} MiB", MAX_ANSWER_BYTES >> 20);
+        }
+        if !streamed {
+            body.extend_from_slice(&chunk);
+            continue;
+        }
+        for data in events.push(&chunk) {
+            if let Some(message) = message(&data, Some(id))? {
+                return Ok(Some(message));
+            }
+        }
+    }
+    // An error may be about no request at all.
+    if streamed { Ok(None) } else { message(&body, None) }
+}
+
+/// Parses a message. One with another id than `id` is not for us.
+fn message(text: &[u8], id: Option<u64>) -> anyhow::Result<Option<Message>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let message: Message = serde_json::from_slice(text).context("is not a JSON-RPC message")?;
+    let ours = id.is_none_or(|id| message.id.as_ref().and_then(Value::as_u64) == Some(id));
+    Ok(Some(message).filter(|_| ours))
+}
+
+/// Joins an error and its causes.
+fn causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
