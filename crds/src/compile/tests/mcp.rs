@@ -78,9 +78,18 @@ fn the_risk_follows_from_the_annotations() {
 fn what_is_wrong_is_said_with_its_place() {
     let table = [
         ("url: x, tools: {t: {inputSchema: {type: object}}}", "spec.mcp.url: is not a URL"),
-        ("url: 'http://example.com/mcp', tools: {t: {inputSchema: {type: object}}}", "spec.mcp.url: http is allowed for loopback"),
-        ("url: 'https://example.com/mcp?key=a', tools: {t: {inputSchema: {type: object}}}", "spec.mcp.url: must have no query"),
-        ("url: 'https://a:b@example.com/mcp', tools: {t: {inputSchema: {type: object}}}", "spec.mcp.url: must have no user"),
+        (
+            "url: 'http://example.com/mcp', tools: {t: {inputSchema: {type: object}}}",
+            "spec.mcp.url: http is allowed for loopback",
+        ),
+        (
+            "url: 'https://example.com/mcp?key=a', tools: {t: {inputSchema: {type: object}}}",
+            "spec.mcp.url: must have no query",
+        ),
+        (
+            "url: 'https://a:b@example.com/mcp', tools: {t: {inputSchema: {type: object}}}",
+            "spec.mcp.url: must have no user",
+        ),
         ("url: 'https://example.com/mcp'", "spec.mcp.tools: is missing"),
         ("url: 'https://example.com/mcp', tools: {}", "spec.mcp.tools: pins no tool"),
         ("tools: {}", "spec.mcp.url: is missing"),
