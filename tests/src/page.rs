@@ -30,6 +30,7 @@ pub const WITHOUT_CLUSTER: &[&str] = &[
     "docs/filters/README.md",
     "docs/chunks.md",
     "docs/format.md",
+    "docs/mcp-servers.md",
 ];
 /// Pages that a test follows with a Kubernetes API server.
 pub const OF_CLUSTER: &[&str] = &["docs/quickstart-kubernetes.md", "docs/kubectl.md", "docs/troubleshooting.md"];

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use anyhow::Result;
 use tamis_tests::page::WITHOUT_CLUSTER;
+use tamis_tests::root;
 use tamis_tests::walkthrough::{self, Walkthrough};
 
 #[tokio::test]
 async fn pages_without_a_cluster_do_what_they_say() -> Result<()> {
     let mut wrong = Vec::new();
+    let servers = root().join("tests/servers/bin");
     for path in WITHOUT_CLUSTER {
         let mut page = walkthrough::page(path)?;
         assert!(!page.blocks.is_empty(), "{path} has nothing to run");
@@ -16,8 +18,8 @@ async fn pages_without_a_cluster_do_what_they_say() -> Result<()> {
             // The page's ports are the reader's. On this machine they may be in use.
             block.commands = format!("{} --listen 127.0.0.1:8080 --admin 127.0.0.1:9090", block.commands.trim_end());
         }
-        let walkthrough = Walkthrough::new(&["8080", "9090"], &["examples/quickstart", "examples/payloads"])?;
-        wrong.extend(walkthrough.follow(page, &[], Path::new("no-cluster")).await?);
+        let walkthrough = Walkthrough::new(&["8080", "9090", "3001"], &["examples/quickstart", "examples/payloads"])?;
+        wrong.extend(walkthrough.follow(page, &[&servers], Path::new("no-cluster")).await?);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     Ok(())

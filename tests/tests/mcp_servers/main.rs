@@ -1,0 +1,143 @@
+//! MCP servers behind the gateway, as published clients of both eras see them: a published server, and one of our own that
+//! changes its tools.
+
+mod fixture;
+mod import;
+mod pinned;
+
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tamis_tests::documents::{Folder, copy_folder};
+use tamis_tests::{CLIENTS, Client, Gateway, Port, root, tool};
+use tokio::process::{Child, Command};
+
+/// What the server's environment holds, and nobody may see.
+const SECRET: &str = "hush-6b1f";
+
+/// The published server; it ends when dropped.
+pub(crate) struct Everything {
+    _process: Child,
+    port: Port,
+}
+
+impl Everything {
+    /// Starts it on loopback and waits until it listens.
+    pub(crate) async fn start() -> Result<Self> {
+        tool("servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js")?;
+        let port = Port::reserve()?;
+        let process = Command::new(root().join("tests/servers/bin/mcp-server-everything"))
+            .arg("streamableHttp")
+            .env("PORT", port.number().to_string())
+            .env("SAMPLE_TOKEN", SECRET)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        let until = Instant::now() + Duration::from_secs(60);
+        while tokio::net::TcpStream::connect(("127.0.0.1", port.number())).await.is_err() {
+            ensure!(Instant::now() < until, "the server does not listen");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(Self { _process: process, port })
+    }
+
+    /// Its endpoint.
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port.number())
+    }
+}
+
+/// `examples/mcp`, served for a server on its own port.
+async fn examples(everything: &Everything) -> Result<(Folder, Gateway)> {
+    let folder = Folder::new()?;
+    let port = everything.port.number().to_string();
+    copy_folder(&root().join("examples/mcp"), folder.path(), &|text| text.replace("3001", &port))?;
+    let gateway = Gateway::start(folder.path()).await?;
+    Ok((folder, gateway))
+}
+
+fn names(tools: &[Value]) -> BTreeSet<&str> {
+    tools.iter().filter_map(|tool| tool["name"].as_str()).collect()
+}
+
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_published_server_is_published_twice_with_filters_of_its_own() -> Result<()> {
+    let everything = Everything::start().await?;
+    let (_folder, gateway) = examples(&everything).await?;
+    let port = everything.port.number().to_string();
+    for &(sdk, era) in CLIENTS {
+        let said = format!("{sdk:?} {era:?}");
+        let mut client =
+            Client::connect(sdk, era, &gateway.target("everything-internal")).await.context(said.clone())?;
+        let tools = client.list().await?;
+        let listed = names(&tools);
+        assert!(listed.len() == 13 && listed.contains("get-sum"), "{said}: {listed:?}");
+        let echo = tools.iter().find(|tool| tool["name"] == "echo").context("no echo")?;
+        assert_eq!(echo["title"], "Echo Tool", "{said}");
+        assert_eq!(echo["annotations"]["readOnlyHint"], json!(true), "{said}: {echo}");
+        assert_eq!(echo["inputSchema"]["properties"]["message"]["type"], "string", "{said}: {echo}");
+        let result = client.result("echo", json!({"message": "a b"})).await?;
+        assert_eq!(text(&result), "Echo: a b", "{said}: {result}");
+        let result = client.result("get-structured-content", json!({"location": "Chicago"})).await?;
+        let expected = r#"{"temperature":36,"conditions":"Light rain / drizzle"}"#;
+        assert_eq!(text(&result), expected, "{said}: {result}");
+        assert_eq!(result["structuredContent"], serde_json::from_str::<Value>(expected)?, "{said}: {result}");
+        let result = client.result("get-env", json!({})).await?;
+        assert_eq!(result["structuredContent"]["PORT"], json!(port), "{said}: {result}");
+        assert!(!result.to_string().contains(SECRET), "{said}: {result}");
+        let wrong = client.result("get-structured-content", json!({"location": "Paris"})).await?;
+        assert_eq!(wrong["isError"], json!(true), "{said}: {wrong}");
+
+        let mut client =
+            Client::connect(sdk, era, &gateway.target("everything-partner")).await.context(said.clone())?;
+        let tools = client.list().await?;
+        assert_eq!(names(&tools), BTreeSet::from(["echo", "get-env", "get-structured-content"]), "{said}");
+        let result = client.result("get-env", json!({})).await?;
+        assert_eq!(text(&result), format!(r#"{{"port":"{port}"}}"#), "{said}: {result}");
+        assert_eq!(result["structuredContent"], json!({"port": port}), "{said}: {result}");
+        let result = client.result("get-structured-content", json!({"location": "Chicago"})).await?;
+        assert_eq!(result["structuredContent"], json!({"conditions": "Light rain / drizzle"}), "{said}: {result}");
+        for part in ["36", "82", "humidity", "temperature"] {
+            assert!(!result.to_string().contains(part), "{said}: {part} in {result}");
+        }
+        let refused = client.call("get-sum", json!({"a": 1, "b": 2})).await?;
+        assert!(
+            refused.is_err() || refused.as_ref().is_ok_and(|result| result["isError"] == true),
+            "{said}: {refused:?}"
+        );
+    }
+    let saved = gateway.metric("tamis_filter_saved_bytes_total", &["exposition=\"everything-partner\""]).await?;
+    assert!(saved > 0.0, "{saved}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_filter_of_a_server_is_edited_without_a_restart() -> Result<()> {
+    let everything = Everything::start().await?;
+    let (folder, gateway) = examples(&everything).await?;
+    let (sdk, era) = CLIENTS[0];
+    let mut client = Client::connect(sdk, era, &gateway.target("everything-partner")).await?;
+    let arguments = json!({"location": "Chicago"});
+    let before = client.result("get-structured-content", arguments.clone()).await?;
+    assert_eq!(text(&before), r#"{"conditions":"Light rain / drizzle"}"#);
+    let set = std::fs::read_to_string(folder.path().join("partner.yaml"))?;
+    folder.replace("partner.yaml", &set.replace("{conditions: conditions}", "{humidity: humidity}"))?;
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let after = client.result("get-structured-content", arguments.clone()).await?;
+        if text(&after) == r#"{"humidity":82}"# {
+            return Ok(());
+        }
+        assert!(Instant::now() < until, "{after}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
