@@ -57,7 +57,8 @@ Exit codes:
   0  done
   1  failed, or at least one finding is an error
   2  usage error, or an invalid filter
-  3  a stage of the filter failed (tamis filter, tamis bench)";
+  3  a stage of the filter failed (tamis filter, tamis bench)
+  4  a server's tools differ from a manifest (tamis import mcp)";
 
 // Every subcommand: a variant here, a module with `Args` and `run(&Args) -> anyhow::Result<ExitCode>`.
 #[derive(Debug, Subcommand)]

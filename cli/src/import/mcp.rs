@@ -18,7 +18,7 @@ use super::listing::{Definition, LeftOut, Listing, listing};
 use super::tree::Tree;
 use super::update::splice;
 use crate::note;
-use crate::output::{self, Form};
+use crate::output;
 
 /// The exit code if the server's tools differ from the file and the file was left alone.
 const DIFFERENT: u8 = 4;
@@ -75,9 +75,18 @@ pub(crate) struct Args {
     /// Write the server's tools to the file.
     #[arg(long, requires = "file", conflicts_with = "force")]
     update: bool,
-    /// The form of a new manifest, and of the comparison.
+    /// The output format: of a new manifest, or of the comparison.
     #[arg(long, value_enum, default_value_t = Form::Yaml)]
     output: Form,
+}
+
+/// The format in which a manifest is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    /// A YAML document; a comparison is text for people
+    Yaml,
+    /// JSON
+    Json,
 }
 
 /// A manifest in a file.

@@ -305,6 +305,30 @@ fn of_another_operators_expositions_nothing_is_said() {
     );
 }
 
+/// Status counts what is published, whatever the source of the service.
+#[test]
+fn the_pinned_tools_of_an_mcp_server_are_counted() {
+    let schema = json!({"inputSchema": {"type": "object"}});
+    let table = [
+        (json!({"get": schema}), json!({}), (1, 0, "get=team/base")),
+        (json!({"get": schema, "list": schema}), json!({}), (2, 1, "get=team/base list=-")),
+        (json!({"get": schema, "list": schema}), json!({"tools": {"exclude": ["list"]}}), (1, 0, "get=team/base")),
+        (json!({"get": schema, "list": schema}), json!({"enforcement": "Enforced"}), (1, 0, "get=team/base")),
+    ];
+    for (tools, more, (published, unfiltered, documents)) in table {
+        let mut f = Fixture::good();
+        let auth = json!({"type": "bearer", "secretRef": {"name": "api", "key": "token"}});
+        let mcp = json!({"url": "https://api.example.com/mcp", "auth": auth, "tools": tools});
+        f.put(Kind::ServiceManifest, "s", json!({"version": "1", "mcp": mcp}));
+        f.put(Kind::Exposition, "e", exposition(more.clone()));
+        f.settle();
+        assert_eq!(f.told("e"), format!("{documents} in team/default"), "{tools} {more}");
+        let exposed = verdict(&mut f, Kind::Exposition, "e").and_then(|verdict| verdict.exposed).expect("is judged");
+        assert_eq!((exposed.tools, exposed.unfiltered), (published, unfiltered), "{tools} {more}");
+        assert_eq!(exposed.filters, [("base".to_owned(), 1)], "{tools} {more}");
+    }
+}
+
 #[test]
 fn a_secret_may_be_used_only_as_its_owner_says() {
     let mut f = Fixture::good();

@@ -147,7 +147,7 @@ fn shell_in_blocks_is_shell() {
 fn commands_in_blocks_exist() {
     let help = |command: &str| {
         let mut tamis = Command::new(binary("tamis").expect("is built"));
-        let output = tamis.args([command, "--help"]).output().expect("runs");
+        let output = tamis.args(command.split(' ')).arg("--help").output().expect("runs");
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let mut known: BTreeMap<String, Option<String>> = BTreeMap::new();
@@ -163,6 +163,10 @@ fn commands_in_blocks_exist() {
                 }
                 let Some(name) = words.next().filter(|word| !word.starts_with('-')) else { continue };
                 count += 1;
+                // `import` has commands of its own.
+                let below = if name == "import" { words.next().unwrap_or_default() } else { "" };
+                let name = format!("{name} {below}");
+                let name = name.trim_end();
                 let Some(help) = known.entry(name.to_owned()).or_insert_with(|| help(name)) else {
                     wrong.push(format!("{}:{line}: there is no `tamis {name}`", page.path));
                     continue;

@@ -13,16 +13,21 @@ const COMMON: &str = "Logging:\n";
 
 /// The names of the commands, in what `tamis --help` prints.
 fn commands(help: &str) -> Vec<&str> {
-    let (_, commands) = help.split_once("Commands:\n").expect("there are commands");
-    let commands: Vec<&str> = commands
+    let commands = subcommands(help);
+    assert!(commands.len() > 8, "{commands:?}");
+    commands
+}
+
+/// The names of the commands of a command, in what its `--help` prints.
+fn subcommands(help: &str) -> Vec<&str> {
+    let Some((_, commands)) = help.split_once("Commands:\n") else { return Vec::new() };
+    commands
         .lines()
         .take_while(|line| !line.is_empty())
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")
-        .collect();
-    assert!(commands.len() > 8, "{commands:?}");
-    commands
+        .collect()
 }
 
 /// What `kubectl explain` shows names no command that is not there.
@@ -52,7 +57,12 @@ fn every_command_has_its_reference() {
         .to_owned();
     let _ = write!(page, "\n## tamis\n\n```text\n{all}```\n");
     for command in commands {
-        let _ = write!(page, "\n## tamis {command}\n\n```text\n{}```\n", own(&help(&[command])));
+        let text = help(&[command]);
+        let _ = write!(page, "\n## tamis {command}\n\n```text\n{}```\n", own(&text));
+        for below in subcommands(&text) {
+            let text = own(&help(&[command, below]));
+            let _ = write!(page, "\n### tamis {command} {below}\n\n```text\n{text}```\n");
+        }
     }
     same_as_committed("docs/reference/command-line.md", &page);
 }
