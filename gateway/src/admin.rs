@@ -26,7 +26,7 @@ use crate::missing::MissingCredential;
 use crate::registry::{Slot, State};
 use crate::serve::{Body, Listening, RequestBody, host_is_allowed, origin_is_allowed, run};
 use crate::shares::Resource;
-use crate::upstream::Secret;
+use crate::upstream::{Secret, Withheld};
 use crate::workers::Workers;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -71,7 +71,7 @@ impl Gateway {
             return respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".into());
         }
         match request.uri().path() {
-            "/metrics" => respond(StatusCode::OK, METRICS, self.metrics.render(self.gauge_values())),
+            "/metrics" => respond(StatusCode::OK, METRICS, self.scrape()),
             "/livez" => respond(StatusCode::OK, TEXT, "ok\n".into()),
             "/readyz" => match self.admission() {
                 Ok(note) => respond(StatusCode::OK, TEXT, format!("ok{note}\n").into_bytes()),
@@ -148,6 +148,15 @@ impl Gateway {
     }
 
     /// Returns the current values of the gauges.
+    /// Returns the metrics, with the current values of the gauges.
+    fn scrape(&self) -> Vec<u8> {
+        let slots = self.registry.all();
+        let withheld = slots.values().filter_map(|slot| Some((slot, slot.state().serving()?.withheld()?)));
+        let reasons = withheld.map(|(slot, withheld)| (&*slot.id, withheld.values().map(|why| why.reason()).collect()));
+        self.metrics.withheld(reasons);
+        self.metrics.render(self.gauge_values())
+    }
+
     fn gauge_values(&self) -> GaugeValues {
         let status = self.reload_status();
         // In a cluster, a document that cannot be loaded is in both lists.
@@ -222,6 +231,10 @@ fn exposition(slot: &Slot, newest: Option<&Ack>, missing: Option<&Vec<MissingCre
             entry["enforcement"] = json!(exposition.enforcement);
             entry["tools"] = json!(exposition.tools().keys().collect::<Vec<_>>());
             let unfiltered = exposition.tools().iter().filter(|(_, tool)| !tool.filtered).map(|(name, _)| name);
+            if let Some(withheld) = exposition.withheld() {
+                let why = |(name, why): (&String, &Withheld)| (name.clone(), json!(why.to_string()));
+                entry["withheld"] = withheld.iter().map(why).collect::<serde_json::Map<_, _>>().into();
+            }
             entry["unfiltered"] = json!(unfiltered.collect::<Vec<_>>());
         }
         State::Stopped(stopped) => {

@@ -117,11 +117,11 @@ fn shown(name: &str) -> &str {
 fn list(exposition: &Exposition, id: &str, params: &Params<'_>, era: Era) -> Result<Vec<u8>, RpcError> {
     let invalid = || RpcError::invalid_params("invalid cursor");
     let cursor = params.cursor.map(|raw| string(raw).ok_or_else(invalid)).transpose()?;
-    let page = exposition.list().page(cursor.as_deref()).ok_or_else(invalid)?;
+    let page = exposition.list(cursor.as_deref()).ok_or_else(invalid)?;
     let mut out = Vec::with_capacity(page.tools.len() + id.len() + 320);
     encode::open_result(&mut out, id);
     out.put(r#"{"tools":["#);
-    out.put(page.tools);
+    out.put(&page.tools);
     out.put("]");
     if let Some(next) = &page.next {
         out.put(r#","nextCursor":"#);

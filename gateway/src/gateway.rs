@@ -21,6 +21,7 @@ use crate::refusals::Refusals;
 use crate::registry::{Registry, Shared};
 use crate::sampler::Sampler;
 use crate::seal::Keyring;
+use crate::service::Service;
 use crate::serve::Index;
 use crate::session::{InFlight, Listeners};
 use crate::shares::{self, Share, Shares};
@@ -182,6 +183,18 @@ impl Gateway {
     /// Returns whether an exposition is served, rather than stopped or unknown.
     pub(crate) fn serves(&self, id: &ExpositionId) -> bool {
         self.registry.find(&id.to_string()).is_some_and(|slot| slot.state().serving().is_some())
+    }
+
+    /// Updates the lists of the expositions of a service after its upstream has withheld other tools than before.
+    pub(crate) fn note_withheld(&self, service: &Arc<Service>) {
+        let store = self.options.credentials.as_ref();
+        for slot in self.registry.all().values() {
+            let state = slot.state();
+            let Some(exposition) = state.serving().filter(|e| Arc::ptr_eq(&e.service, service)) else { continue };
+            if exposition.update_withheld(store) {
+                slot.notify();
+            }
+        }
     }
 
     /// Returns the runner for an exposition's work that would block a serving thread.

@@ -63,6 +63,11 @@ impl<'a> Offload<'a> {
         Self { compute, metrics, exposition }
     }
 
+    /// Returns the exposition whose work it runs.
+    pub(crate) fn exposition(self) -> &'a ExpositionId {
+        self.exposition
+    }
+
     /// Runs `work` in the pool, as [`Compute::run`] does.
     ///
     /// # Errors

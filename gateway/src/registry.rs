@@ -77,6 +77,13 @@ impl Slot {
         changes.get_or_insert_with(|| watch::Sender::new(0)).subscribe()
     }
 
+    /// Notifies subscribers that the list of tools has changed.
+    pub(crate) fn notify(&self) {
+        if let Some(changes) = &*self.changes.lock().unwrap_or_else(PoisonError::into_inner) {
+            changes.send_modify(|count| *count += 1);
+        }
+    }
+
     /// Replaces the state. Calls in flight keep the previous one. Subscribers are notified if the list of tools
     /// differs.
     pub(crate) fn swap(&self, state: State) {
@@ -85,9 +92,7 @@ impl Slot {
         let before = listed(&self.state.swap(Arc::new(state)));
         if before != after {
             // Locked after the swap: who subscribes after this sees the new list.
-            if let Some(changes) = &*self.changes.lock().unwrap_or_else(PoisonError::into_inner) {
-                changes.send_modify(|count| *count += 1);
-            }
+            self.notify();
         }
     }
 }

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tamis_config::carrier::Unreadable;
-use tamis_config::{Digest, PaginationKind, ServiceDocument, ServiceTool, reads};
+use tamis_config::{Call, Digest, PaginationKind, ServiceDocument, ServiceTool, reads};
 use tamis_schema::{Patterns, Schema};
 
 use crate::mcp::encode;
@@ -85,7 +85,11 @@ impl Contract {
         let compiled = tamis_schema::compile(&schema.to_string(), patterns)
             .map_err(|problems| problems.first().map(ToString::to_string).unwrap_or_default())?;
         let arguments = argument_names(&schema);
-        let listed = json!([tool.title, tool.description, schema, tool.risk]).to_string();
+        let annotations = match &tool.call {
+            Call::Mcp(call) => call.annotations.as_ref().map(|text| text.as_str()),
+            Call::Http(_) | Call::Alias(_) => None,
+        };
+        let listed = json!([tool.title, tool.description, schema, tool.risk, annotations]).to_string();
         let listed = Sha256::digest(listed).into();
         Ok(Self { schema: compiled, param_headers: param_headers(&schema), arguments, listed })
     }

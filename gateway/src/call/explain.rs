@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use tamis_config::{CredentialRef, ServiceTool};
 use tamis_engine::Enforcement;
 
@@ -16,6 +17,8 @@ const ERROR_BODY: usize = 8 << 10;
 pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
     match error {
         UpstreamError::Status { status, .. } => Ok(*status),
+        UpstreamError::Tool { .. } | UpstreamError::Rpc { .. } => Ok(200),
+        UpstreamError::NotReady(error) => category(error),
         UpstreamError::Timeout { .. } => Err(NoStatus::Timeout),
         UpstreamError::TooLarge { .. } => Err(NoStatus::TooLarge),
         UpstreamError::Exhausted { .. } => Err(NoStatus::Exhausted),
@@ -40,16 +43,29 @@ pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error
         UpstreamError::Status { status, mapped, body } => {
             active.status = *status;
             active.output = Some(body.clone());
-            let mut message = match mapped {
+            let message = match mapped {
                 Some(mapped) => format!("The upstream answered {status}: {mapped}"),
                 None => format!("The upstream answered {status}."),
             };
-            if advisory && !body.is_empty() {
-                message.push('\n');
-                message.push_str(&excerpt(body));
-            }
-            message
+            with_excerpt(message, advisory.then_some(body))
         }
+        UpstreamError::Tool { body: said } | UpstreamError::Rpc { message: said, .. } => {
+            active.status = 200;
+            active.output = Some(said.clone());
+            with_excerpt(format!("{}.", capitalised(&error.to_string())), advisory.then_some(said))
+        }
+        UpstreamError::NotReady(inner) => {
+            let why = match &**inner {
+                UpstreamError::Malformed(_) if !advisory => "its answer could not be read".to_owned(),
+                inner => inner.to_string(),
+            };
+            let message = format!("The upstream is not ready for calls, and the call was not sent: {why}.");
+            with_excerpt(message, inner.body().filter(|_| advisory))
+        }
+        UpstreamError::Withheld(why) => format!(
+            "The tool was not called: {why}. The operator of the gateway can review and accept the change with \
+             `tamis import mcp --update`."
+        ),
         UpstreamError::Malformed(_) if !advisory => "The upstream's answer could not be read.".to_owned(),
         UpstreamError::Credential(credential) => {
             let event = "credential is not available";
@@ -84,6 +100,15 @@ fn withheld(active: &ActiveCall<'_>, credential: Option<&CredentialRef>, event: 
     let (secret, key) = (credential.map(|c| c.name.as_str()), credential.map(|c| c.key.as_str()));
     tracing::error!(exposition = %active.exposition.id, tool = active.tool, secret, key, "{event}");
     text.to_owned()
+}
+
+/// Appends the beginning of what the upstream said, if the caller may see that.
+fn with_excerpt(mut message: String, said: Option<&Bytes>) -> String {
+    if let Some(said) = said.filter(|said| !said.is_empty()) {
+        message.push('\n');
+        message.push_str(&excerpt(said));
+    }
+    message
 }
 
 /// Returns the beginning of an error body, as text.

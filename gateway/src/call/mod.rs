@@ -256,12 +256,17 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
         },
         hops: active.call.hops,
         credentials: exposition.credentials(active.gateway.options.credentials.as_ref()),
+        caller: Some(&active.call.caller),
         trace: active.trace.as_ref(),
         offload: active.gateway.offload(&exposition.id),
         memory: active.held,
     };
     let begun = Instant::now();
-    match exposition.service.upstream.call(&target, &arguments, context).await {
+    let answered = exposition.service.upstream.call(&target, &arguments, context).await;
+    if exposition.service.upstream.take_change() {
+        active.gateway.note_withheld(&exposition.service);
+    }
+    match answered {
         Ok(answer) => {
             active.gateway.metrics.upstream(Ok(answer.status), answer.elapsed);
             filtered(active, name, tool, declared, answer, asked, deadline).await
@@ -430,7 +435,7 @@ async fn filtered(
     name: &str,
     tool: &Tool,
     declared: &ServiceTool,
-    answer: Answer,
+    mut answer: Answer,
     asked: Call<'static>,
     deadline: Instant,
 ) -> Result<Chain, Exhausted> {
@@ -452,7 +457,10 @@ async fn filtered(
             let sizes = exposition.sizes(&report);
             let sample = gateway.sampler.take(series, sizes, answer.output.bytes(), &text);
             let filter = tool.filtered.then(|| report.meta(enforcement));
-            let result = ToolResult { text, notice, structured, is_error: false, filter };
+            // What no filter has seen passes an enforced boundary only where no filter applies.
+            let passes = enforcement == Enforcement::Advisory || !tool.filtered;
+            let media = if passes { std::mem::take(&mut answer.media) } else { Vec::new() };
+            let result = ToolResult { text, notice, media, structured, is_error: false, filter };
             // Of the filter's memory, only its result is still in use.
             active.held.shrink_to(before);
             let written = match answer::measure(active, result, deadline).await {

@@ -1,11 +1,13 @@
 //! `tools/list`: every tool is serialised once, and pages are slices of that text.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use indexmap::IndexMap;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
-use tamis_config::ServiceTool;
+use tamis_config::{Call, McpCall, ServiceTool};
 
 use super::{Tool, schema};
 use crate::service::{Service, declared_input};
@@ -41,7 +43,7 @@ impl Fragments {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Page<'a> {
     /// Tools in JSON, separated by commas, without the list's brackets.
-    pub(crate) tools: &'a str,
+    pub(crate) tools: Cow<'a, str>,
     /// The cursor of the next page.
     pub(crate) next: Option<String>,
 }
@@ -61,18 +63,39 @@ impl ToolList {
     /// A cursor is the name of a page's first tool, so it stays valid across a reload that keeps the tool.
     pub(crate) fn page(&self, cursor: Option<&str>) -> Option<Page<'_>> {
         let fragments = &self.fragments;
-        let first = match cursor {
-            None | Some("") => 0,
-            Some(cursor) => {
-                let name = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?;
-                self.names.iter().position(|n| n.as_bytes() == name)?
-            }
-        };
+        let first = self.first(cursor)?;
         let last = (first + PAGE).min(self.names.len());
         let start = if first == 0 { 0 } else { fragments.ends[first - 1] + 1 };
         let end = if last == 0 { 0 } else { fragments.ends[last - 1] };
         let next = self.names.get(last).map(|name| BASE64_URL_SAFE_NO_PAD.encode(name));
-        Some(Page { tools: &fragments.text[start..end], next })
+        Some(Page { tools: Cow::Borrowed(&fragments.text[start..end]), next })
+    }
+
+    /// Returns the page at `cursor` as [`Self::page`] does, without the tools that are `left_out`.
+    pub(crate) fn page_without(&self, cursor: Option<&str>, left_out: impl Fn(&str) -> bool) -> Option<Page<'_>> {
+        let first = self.first(cursor)?;
+        let mut listed = (first..self.names.len()).filter(|number| !left_out(&self.names[*number]));
+        let mut tools = String::new();
+        for number in listed.by_ref().take(PAGE) {
+            if !tools.is_empty() {
+                tools.push(',');
+            }
+            let start = number.checked_sub(1).map_or(0, |before| self.fragments.ends[before] + 1);
+            tools.push_str(&self.fragments.text[start..self.fragments.ends[number]]);
+        }
+        let next = listed.next().map(|number| BASE64_URL_SAFE_NO_PAD.encode(&self.names[number]));
+        Some(Page { tools: Cow::Owned(tools), next })
+    }
+
+    /// Returns the number of the tool that a page begins with.
+    fn first(&self, cursor: Option<&str>) -> Option<usize> {
+        match cursor {
+            None | Some("") => Some(0),
+            Some(cursor) => {
+                let name = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?;
+                self.names.iter().position(|n| n.as_bytes() == name)
+            }
+        }
     }
 }
 
@@ -111,10 +134,20 @@ pub(super) fn describe(name: &str, declared: &ServiceTool, tool: &Tool) -> Value
         entry["outputSchema"] = output;
     }
     let risk = declared.risk;
-    entry["annotations"] = json!({
-        "readOnlyHint": !risk.mutating,
-        "destructiveHint": risk.destructive,
-        "idempotentHint": risk.idempotent,
-    });
+    let mut annotations = pinned_annotations(declared);
+    annotations.insert("readOnlyHint".to_owned(), json!(!risk.mutating));
+    annotations.insert("destructiveHint".to_owned(), json!(risk.destructive));
+    annotations.insert("idempotentHint".to_owned(), json!(risk.idempotent));
+    entry["annotations"] = Value::Object(annotations);
     entry
+}
+
+/// Returns the annotations that an MCP server gives its tool.
+fn pinned_annotations(declared: &ServiceTool) -> Map<String, Value> {
+    match &declared.call {
+        Call::Mcp(McpCall { tool: _, annotations: Some(annotations) }) => {
+            serde_json::from_str(annotations.as_str()).unwrap_or_default()
+        }
+        Call::Mcp(_) | Call::Http(_) | Call::Alias(_) => Map::new(),
+    }
 }

@@ -6,8 +6,10 @@ mod list;
 mod schema;
 mod toolset;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwapOption;
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
 use tamis_config::carrier::Unreadable;
@@ -23,10 +25,10 @@ use crate::options::GatewayLimits;
 use crate::registry::Shared;
 use crate::service::Service;
 use crate::shares::Share;
-use crate::upstream::{CredentialScope, Credentials, Handles};
+use crate::upstream::{CredentialScope, Credentials, Handles, Withheld};
 
 pub use cost::ListedTools;
-pub(crate) use list::ToolList;
+pub(crate) use list::Page;
 pub(crate) use toolset::{Tool, Toolset};
 
 /// One exposition.
@@ -65,6 +67,8 @@ pub(crate) struct Exposition {
     /// The counters of each tool, in the order of the tools. Found in `series` by the first calls, since most expositions and
     /// tools are idle.
     tool_series: OnceLock<Box<[OnceLock<Arc<ToolSeries>>]>>,
+    /// The published tools that are withheld; none if there are none.
+    withheld: ArcSwapOption<BTreeMap<String, Withheld>>,
 }
 
 impl Exposition {
@@ -105,7 +109,7 @@ impl Exposition {
         let tokenizer = tamis_tokens::tokenizer(if counts { tokenizer } else { TokenizerName::Estimate });
         let factor = document.tokens.factor().ok_or("tokens.factor: is not between 0.01 and 100")?;
         let share = gateway.shares.of(&id);
-        Ok(Self {
+        let exposition = Self {
             id,
             digest: digest(document),
             enforcement: document.enforcement,
@@ -122,7 +126,10 @@ impl Exposition {
             limiter,
             series,
             tool_series: OnceLock::new(),
-        })
+            withheld: ArcSwapOption::empty(),
+        };
+        exposition.update_withheld(gateway.options.credentials.as_ref());
+        Ok(exposition)
     }
 
     /// Returns whether it was loaded from this document.
@@ -200,9 +207,32 @@ impl Exposition {
         }
     }
 
-    /// Returns the list for `tools/list`.
-    pub(crate) fn list(&self) -> &ToolList {
-        self.set.list(&self.service)
+    /// Returns the page of `tools/list` at `cursor`, or the first page without one. Returns none for a cursor that names no
+    /// tool.
+    pub(crate) fn list(&self, cursor: Option<&str>) -> Option<Page<'_>> {
+        let list = self.set.list(&self.service);
+        match self.withheld() {
+            None => list.page(cursor),
+            Some(withheld) => list.page_without(cursor, |name| withheld.contains_key(name)),
+        }
+    }
+
+    /// Returns the published tools that are withheld, and why; none if there are none.
+    pub(crate) fn withheld(&self) -> Option<Arc<BTreeMap<String, Withheld>>> {
+        self.withheld.load_full()
+    }
+
+    /// Takes over from the upstream which tools are withheld. Returns whether those of the list have changed.
+    pub(crate) fn update_withheld(&self, store: &dyn Credentials) -> bool {
+        let all = self.service.upstream.withheld(self.credentials(store));
+        let published = all.into_iter().filter(|(name, _)| self.set.contains(name));
+        let now: BTreeMap<String, Withheld> = published.map(|(name, why)| (name.to_owned(), why)).collect();
+        let now = (!now.is_empty()).then(|| Arc::new(now));
+        let before = self.withheld.swap(now.clone());
+        let names = |withheld: Option<&Arc<BTreeMap<String, Withheld>>>| {
+            withheld.map(|withheld| withheld.keys().cloned().collect::<Vec<_>>())
+        };
+        names(before.as_ref()) != names(now.as_ref())
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use tamis_engine::{Parts, Structured, json};
 
 use super::{Era, RpcError};
@@ -92,6 +93,8 @@ pub(crate) struct ToolResult {
     pub(crate) text: String,
     /// The second text block.
     pub(crate) notice: Option<String>,
+    /// The blocks that follow the text, as JSON.
+    pub(crate) media: Vec<Bytes>,
     /// The structured content, which may be derived from `text`.
     pub(crate) structured: Structured,
     /// Whether the call failed.
@@ -111,12 +114,12 @@ const TAIL: usize = 64;
 impl ToolResult {
     /// Returns the result of a call that failed.
     pub(crate) fn error(message: String) -> Self {
-        Self { text: message, notice: None, structured: Structured::None, is_error: true, filter: None }
+        Self { text: message, notice: None, media: Vec::new(), structured: Structured::None, is_error: true, filter: None }
     }
 
     /// Returns the bytes of the parts that grow with the output.
     pub(crate) fn len(&self) -> usize {
-        self.text.len() + self.json().map_or(0, String::len)
+        self.text.len() + self.json().map_or(0, String::len) + self.media.iter().map(Bytes::len).sum::<usize>()
     }
 
     /// Returns the memory of those parts in bytes.
@@ -134,8 +137,9 @@ impl ToolResult {
 
     /// Measures the result, to allocate its buffers once.
     pub(crate) fn measure(self) -> Measured {
-        let Self { text, notice, structured, is_error: _, filter } = &self;
-        let blocks = json::encoded_len(text) + notice.as_deref().map_or(0, json::encoded_len);
+        let Self { text, notice, media, structured, is_error: _, filter } = &self;
+        let media = media.iter().map(|block| block.len() + 1).sum::<usize>();
+        let blocks = json::encoded_len(text) + notice.as_deref().map_or(0, json::encoded_len) + media;
         let (mut head, mut tail) = (HEAD + blocks, TAIL + filter.as_ref().map_or(0, |filter| filter.len()));
         let mut moved = None;
         if let Some(Parts { open: _, json, rest }) = structured.parts(text) {
@@ -176,7 +180,7 @@ impl Measured {
 /// Writes the answer to a tool call. `server` is the modern era's `_meta` entry that names the server, as JSON members.
 pub(crate) fn tool_result(id: &str, measured: Measured, era: Era, server: &str) -> Chain {
     let Measured { result, head, moved, tail } = measured;
-    let ToolResult { text, notice, structured, is_error, filter } = result;
+    let ToolResult { text, notice, media, structured, is_error, filter } = result;
     let tail = tail + server.len();
     let mut out = Vec::with_capacity(head + id.len() + if moved.is_none() { tail } else { 0 });
     open_result(&mut out, id);
@@ -187,7 +191,12 @@ pub(crate) fn tool_result(id: &str, measured: Measured, era: Era, server: &str) 
         out.put(r#"},{"type":"text","text":"#);
         string(&mut out, notice);
     }
-    out.put("}]");
+    out.put("}");
+    for block in &media {
+        out.put(",");
+        out.extend_from_slice(block);
+    }
+    out.put("]");
     let close = |out: &mut Vec<u8>, rest: [&str; 3]| {
         rest.iter().for_each(|part| out.put(part));
         out.put(if is_error { r#","isError":true"# } else { r#","isError":false"# });

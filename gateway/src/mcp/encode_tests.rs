@@ -32,7 +32,7 @@ fn written(id: &str, result: ToolResult, era: Era, server: &str) -> (Chain, Vec<
 
 /// Writes the same answer into one buffer, with `serde_json`'s strings.
 fn reference(id: &str, result: &ToolResult, era: Era, server: &str) -> String {
-    let ToolResult { text, notice, structured, is_error, filter } = result;
+    let ToolResult { text, notice, media, structured, is_error, filter } = result;
     let block = |text: &str| format!(r#"{{"type":"text","text":{}}}"#, serde_json::to_string(text).unwrap());
     let kind = if era == Era::Modern { r#""resultType":"complete","# } else { "" };
     let notice = notice.as_deref().map_or(String::new(), |notice| format!(",{}", block(notice)));
@@ -42,7 +42,8 @@ fn reference(id: &str, result: &ToolResult, era: Era, server: &str) -> String {
     meta.extend(filter.as_ref().map(|filter| format!(r#""tamis.dev/filter":{filter}"#)));
     let meta = if meta.is_empty() { String::new() } else { format!(r#","_meta":{{{}}}"#, meta.join(",")) };
     let text = block(text);
-    let result = format!(r#"{{{kind}"content":[{text}{notice}]{object},"isError":{is_error}{meta}}}"#);
+    let media: String = media.iter().map(|block| format!(",{}", String::from_utf8_lossy(block))).collect();
+    let result = format!(r#"{{{kind}"content":[{text}{notice}{media}]{object},"isError":{is_error}{meta}}}"#);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
@@ -52,6 +53,7 @@ fn both_eras_get_two_blocks_and_an_object() {
         let result = ToolResult {
             text: "[1]".to_owned(),
             notice: Some("1 of 2 items shown\n\"x\"".to_owned()),
+            media: vec![],
             structured: Structured::Text { members: r#""_truncated":{"shown":1,"total":2}"#.to_owned() },
             is_error: false,
             filter: None,
@@ -82,7 +84,7 @@ fn large_structured_content_is_the_buffer_of_the_filter() {
             Structured::Json(json) => json.as_ptr(),
             Structured::Text { .. } | Structured::None => text.as_ptr(),
         };
-        let result = ToolResult { text, notice: None, structured, is_error: false, filter: None };
+        let result = ToolResult { text, notice: None, media: vec![], structured, is_error: false, filter: None };
         let expected = reference("1", &result, Era::Modern, SERVER);
         let (chain, bytes) = written("1", result, Era::Modern, SERVER);
         assert!(bytes == expected.as_bytes(), "{length}");
@@ -107,7 +109,7 @@ proptest! {
     #[test]
     fn an_answer_is_what_one_buffer_would_be(
         unit in ".{1,40}", times in 1..2_000_usize, form in 0..5_u8, notice in proptest::option::of(".{0,40}"),
-        members in "(\"_truncated\":[0-9]{1,3})?", filter: bool, is_error: bool, modern: bool, server: bool,
+        members in "(\"_truncated\":[0-9]{1,3})?", media in 0..3_usize, filter: bool, is_error: bool, modern: bool, server: bool,
         id in "[1-9][0-9]{0,9}|\"[a-z]{0,30}\"",
     ) {
         let string = serde_json::to_string(&unit.repeat(times)).unwrap();
@@ -121,7 +123,8 @@ proptest! {
         let era = if modern { Era::Modern } else { Era::Legacy };
         let server = if server { SERVER } else { "" };
         let filter = filter.then(|| r#"{"applied":true}"#.into());
-        let result = ToolResult { text, notice, structured, is_error, filter };
+        let media = vec![Bytes::from_static(br#"{"type":"image"}"#); media];
+        let result = ToolResult { text, notice, media, structured, is_error, filter };
         let expected = reference(&id, &result, era, server);
         let (_, bytes) = written(&id, result, era, server);
         prop_assert!(bytes == expected.as_bytes(), "{} {expected}", String::from_utf8_lossy(&bytes));
@@ -136,6 +139,7 @@ proptest! {
         let result = ToolResult {
             text: text.clone(),
             notice: None,
+            media: vec![],
             structured: Structured::None,
             is_error: failed,
             filter: Some("{\"applied\":true}".into()),

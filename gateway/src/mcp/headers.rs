@@ -13,8 +13,10 @@ use super::{Era, Params, RpcError, era};
 
 /// `MCP-Protocol-Version`.
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// `Mcp-Method`.
+pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+/// `Mcp-Name`.
+pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// Returns the only value of a header, as text.
 ///
@@ -120,6 +122,24 @@ pub(crate) struct ParamHeader {
     header: HeaderName,
 }
 
+impl ParamHeader {
+    /// Returns the header.
+    pub(crate) fn header(&self) -> &HeaderName {
+        &self.header
+    }
+
+    /// Returns the text that the header repeats; none if the argument is absent, or is no text, number or boolean.
+    pub(crate) fn text<'a>(&self, arguments: Value<'a>) -> Option<Cow<'a, str>> {
+        let value = self.value(arguments)?;
+        if value.kind() == Kind::String { value.as_str() } else { Some(Cow::Borrowed(value.raw())) }
+    }
+
+    fn value<'a>(&self, arguments: Value<'a>) -> Option<Value<'a>> {
+        let value = self.path.iter().try_fold(arguments, |value, key| value.get(key));
+        value.filter(|value| matches!(value.kind(), Kind::String | Kind::Number | Kind::Boolean))
+    }
+}
+
 /// Returns the arguments of a schema that headers repeat: those on a path of `properties` from the root.
 pub(crate) fn param_headers(schema: &serde_json::Value) -> Vec<ParamHeader> {
     fn walk(schema: &serde_json::Value, path: &mut Vec<String>, found: &mut Vec<ParamHeader>) {
@@ -152,8 +172,7 @@ pub(crate) fn check_params(
     era: Era,
 ) -> Result<(), RpcError> {
     for rule in rules {
-        let value = rule.path.iter().try_fold(arguments, |value, key| value.get(key));
-        let expected = value.filter(|value| matches!(value.kind(), Kind::String | Kind::Number | Kind::Boolean));
+        let expected = rule.value(arguments);
         let agree = match (single(headers, &rule.header)?, expected) {
             (None, None) => true,
             (None, Some(_)) => era == Era::Legacy,

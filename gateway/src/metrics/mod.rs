@@ -16,6 +16,7 @@ use tamis_tokens::Vocabulary;
 
 use crate::offload::Work;
 use crate::serve::Closed;
+use crate::upstream::Withheld;
 
 pub(crate) use saved_tokens::{CallSizes, Ratios};
 pub(crate) use series::{ExpositionSeries, ToolSeries, Totals};
@@ -138,6 +139,7 @@ pub(crate) struct Metrics {
     /// `tamis_config_failing_watches`.
     pub(crate) failing_watches: IntGauge,
     not_loaded: IntGaugeVec,
+    withheld: IntGaugeVec,
     /// A vector without labels, so that there is no series without a certificate.
     tls_expires: IntGaugeVec,
     ready: IntGauge,
@@ -333,6 +335,13 @@ impl Metrics {
             ),
             &["reason"],
         )?;
+        let withheld = IntGaugeVec::new(
+            Opts::new(
+                "tamis_tools_withheld",
+                "Tools that are not called because their MCP server does not list them as they are pinned, by reason.",
+            ),
+            &["namespace", "exposition", "reason"],
+        )?;
         let build = IntGaugeVec::new(
             Opts::new("tamis_build_info", "Always 1; the label has the version of Tamis."),
             &["version"],
@@ -348,6 +357,7 @@ impl Metrics {
         registry.register(Box::new(tls_expires.clone()))?;
         registry.register(Box::new(upstream_duration.clone()))?;
         registry.register(Box::new(not_loaded.clone()))?;
+        registry.register(Box::new(withheld.clone()))?;
         registry.register(Box::new(build.clone()))?;
         registry.register(Box::new(started.clone()))?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
@@ -423,6 +433,7 @@ impl Metrics {
             upstream_ok: upstream_duration.with_label_values(&["200"]),
             upstream_duration,
             not_loaded,
+            withheld,
             tls_expires,
             registry,
         })
@@ -460,6 +471,20 @@ impl Metrics {
             Ok(200) => self.upstream_ok.observe(took),
             Ok(status) => self.upstream_duration.with_label_values(&[code_of(status).as_str()]).observe(took),
             Err(word) => self.upstream_duration.with_label_values(&[word.as_str()]).observe(took),
+        }
+    }
+
+    /// Sets how many tools are withheld, for each exposition that withholds any.
+    pub(crate) fn withheld<'a>(&self, tools: impl Iterator<Item = (&'a ExpositionId, Vec<&'static str>)>) {
+        self.withheld.reset();
+        for (id, reasons) in tools {
+            for reason in Withheld::REASONS {
+                let count = reasons.iter().filter(|found| **found == reason).count();
+                if count > 0 {
+                    let gauge = self.withheld.with_label_values(&[id.namespace.as_str(), &id.name, reason]);
+                    gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+                }
+            }
         }
     }
 
@@ -506,6 +531,7 @@ pub fn every_metric() -> String {
     for result in ["applied", "failed"] {
         metrics.tls_reloaded(result);
     }
+    metrics.withheld([(&*id, Withheld::REASONS.to_vec())].into_iter());
     let values = GaugeValues { tls_expires: Some(0), ..GaugeValues::default() };
     String::from_utf8_lossy(&metrics.render(values)).into_owned()
 }

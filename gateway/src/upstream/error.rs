@@ -5,6 +5,8 @@ use std::fmt;
 use bytes::Bytes;
 use tamis_config::CredentialRef;
 
+use super::Withheld;
+
 /// Why there is no answer. Neither `Display` nor `Debug` shows a payload or a credential.
 #[derive(thiserror::Error)]
 pub enum UpstreamError {
@@ -55,6 +57,26 @@ pub enum UpstreamError {
         /// Whether the request may have been executed.
         sent: bool,
     },
+    /// An MCP tool reported an error (`isError`).
+    #[error("the tool reported an error")]
+    Tool {
+        /// Its text, for `Advisory` callers only.
+        body: Bytes,
+    },
+    /// An MCP server answered with a JSON-RPC error.
+    #[error("the upstream answered with error {code}")]
+    Rpc {
+        /// The code.
+        code: i64,
+        /// The message, for `Advisory` callers only.
+        message: Bytes,
+    },
+    /// An MCP server could not be prepared for the call. The call was not sent.
+    #[error("the upstream is not ready for calls: {0}")]
+    NotReady(Box<UpstreamError>),
+    /// The MCP server does not list the tool as it is pinned. The call was not sent.
+    #[error("the tool is withheld: {0}")]
+    Withheld(Withheld),
     /// The service has no such tool. A gateway that lists what it calls does not see this.
     #[error("the service has no tool `{0}`")]
     UnknownTool(String),
@@ -81,10 +103,35 @@ impl UpstreamError {
             Self::Exhausted { .. } => "exhausted",
             Self::Malformed(_) => "malformed",
             Self::Unreachable { reason, .. } => reason,
+            Self::Tool { .. } => "tool",
+            Self::Rpc { .. } => "rpc",
+            Self::NotReady(error) => error.category(),
+            Self::Withheld(_) => "withheld",
             Self::UnknownTool(_) => "unknown_tool",
             Self::Credential(_) => "credential",
             Self::CredentialUse(_) => "credential_use",
             Self::CredentialReturned => "credential_returned",
+        }
+    }
+
+    /// Returns the beginning of what the upstream says about the error, for `Advisory` callers only.
+    #[must_use]
+    pub fn body(&self) -> Option<&Bytes> {
+        match self {
+            Self::Status { body, .. } | Self::Tool { body } | Self::Rpc { message: body, .. } => Some(body),
+            Self::NotReady(error) => error.body(),
+            _ => None,
+        }
+    }
+
+    /// Returns the error of a request that came before the call, which was not sent.
+    pub(super) fn before_the_call(self) -> Self {
+        match self {
+            Self::Timeout { .. } => Self::Timeout { sent: false },
+            Self::Exhausted { .. } => Self::Exhausted { sent: false },
+            Self::Unreachable { reason, .. } => Self::Unreachable { reason, sent: false },
+            Self::Credential(_) | Self::CredentialUse(_) | Self::CredentialReturned | Self::NotReady(_) => self,
+            other => Self::NotReady(Box::new(other)),
         }
     }
 
@@ -93,6 +140,8 @@ impl UpstreamError {
     pub fn sent(&self) -> bool {
         match self {
             Self::Status { .. } | Self::TooLarge { .. } | Self::Malformed(_) | Self::CredentialReturned => true,
+            Self::Tool { .. } | Self::Rpc { .. } => true,
+            Self::NotReady(_) | Self::Withheld(_) => false,
             Self::Timeout { sent } | Self::Exhausted { sent } | Self::Unreachable { sent, .. } => *sent,
             Self::Argument { .. } | Self::UnknownTool(_) | Self::Credential(_) | Self::CredentialUse(_) => false,
         }
@@ -102,9 +151,9 @@ impl UpstreamError {
 impl fmt::Debug for UpstreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}(sent: {}): {self}", self.category(), self.sent())?;
-        match self {
-            Self::Status { body, .. } => write!(f, " with {} bytes", body.len()),
-            _ => Ok(()),
+        match self.body() {
+            Some(body) => write!(f, " with {} bytes", body.len()),
+            None => Ok(()),
         }
     }
 }

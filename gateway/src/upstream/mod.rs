@@ -1,8 +1,8 @@
 //! Calls to upstreams. A service's answer becomes bytes; nothing here knows of filters or MCP.
 //!
-//! [`Upstream`] dispatches on the kind of a service's source, and each kind is a module of its own: `http`. The modules
-//! beside it are shared: the client and what it may connect to, credentials, the search for a credential in an answer,
-//! and templates.
+//! [`Upstream`] dispatches on the kind of a service's source, and each kind is a module of its own: `http` and `mcp`. The
+//! other modules are shared: the client and what it may connect to, responses, credentials, the search for a credential in
+//! an answer, and templates.
 
 mod alias;
 mod auth;
@@ -13,9 +13,12 @@ mod credentials;
 mod dns;
 mod egress;
 mod error;
+mod gunzip;
 mod http;
+mod incoming;
 mod json_template;
 mod local_callers;
+mod mcp;
 mod origin;
 mod pace;
 mod pool;
@@ -36,6 +39,7 @@ use tamis_config::{AllowedUse, CredentialGrant, CredentialHandle, CredentialRef}
 use tamis_engine::Input;
 
 use crate::access::Callers;
+use crate::call::Caller;
 use crate::memory::Reservation;
 use crate::offload::Offload;
 use crate::trace::CallTrace;
@@ -45,6 +49,7 @@ pub use client::{Client, ClientError, ClientOptions, IdleLimits};
 pub use credentials::{LocalCredentials, environment_variable};
 pub use egress::{Destination, EgressPolicy, InvalidDestination};
 pub use error::UpstreamError;
+pub use mcp::{Difference, Withheld};
 pub use service::{InvalidService, Upstream};
 
 pub(crate) use client::error_chain;
@@ -59,12 +64,22 @@ pub struct CallContext<'a> {
     pub hops: u8,
     /// The credentials of the exposition.
     pub credentials: CredentialScope<'a>,
+    /// Who calls. Callers do not share sessions with an upstream.
+    pub(crate) caller: Option<&'a Caller>,
     /// The trace of the call. Each request gets a span, and the upstream gets its context.
     pub trace: Option<&'a CallTrace>,
     /// Where answers are parsed and merged that are too large for a serving thread.
     pub(crate) offload: Offload<'a>,
     /// The memory of the call. The answer's memory is reserved here, and stays reserved.
     pub memory: &'a mut Reservation,
+}
+
+impl CallContext<'_> {
+    /// Returns a name for the caller that no other caller has, of any exposition.
+    fn caller_key(&self) -> String {
+        // Names of expositions contain no space.
+        format!("{} {}", self.offload.exposition(), self.caller.map(Caller::listener).unwrap_or_default())
+    }
 }
 
 /// Bounds of one call.
@@ -83,6 +98,8 @@ pub struct CallBounds {
 pub struct Answer {
     /// The output. For several pages one JSON list of their elements.
     pub output: Output,
+    /// Content of an MCP tool that is not text, as JSON: images, audio, links and embedded resources.
+    pub media: Vec<Bytes>,
     /// Set if the gateway fetched pages.
     pub pagination: Option<PageReport>,
     /// Status of the last response.
@@ -95,9 +112,10 @@ pub struct Answer {
 
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { output, pagination, status, requests, elapsed } = self;
+        let Self { output, media, pagination, status, requests, elapsed } = self;
         f.debug_struct("Answer")
             .field("output", output)
+            .field("media", &media.len())
             .field("pages", &pagination.as_ref().map(|p| p.pages))
             .field("status", status)
             .field("requests", requests)

@@ -1,5 +1,6 @@
 //! A loaded service, whatever kind of source it has.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -8,7 +9,8 @@ use url::Url;
 
 use super::alias::AliasPlan;
 use super::http::HttpService;
-use super::{Answer, Arguments, CallContext, Client, UpstreamError};
+use super::mcp::{McpService, Withheld};
+use super::{Answer, Arguments, CallContext, Client, CredentialScope, UpstreamError};
 
 /// A service, parsed once, called often.
 #[derive(Debug)]
@@ -24,6 +26,7 @@ pub struct Upstream {
 #[derive(Debug)]
 enum Calls {
     Http(HttpService),
+    Mcp(Box<McpService>),
 }
 
 /// A service document that cannot be called.
@@ -47,9 +50,10 @@ impl Upstream {
     ///
     /// # Errors
     /// Names the first field that cannot be used. The compile step finds all of them earlier; this is the last check.
-    pub fn new(document: &ServiceDocument, client: Arc<Client>) -> Result<Self, InvalidService> {
+    pub fn new(document: &Arc<ServiceDocument>, client: Arc<Client>) -> Result<Self, InvalidService> {
         let calls = match &document.source {
             Source::Http(source) => Calls::Http(HttpService::new(source, document, Arc::clone(&client))?),
+            Source::Mcp(source) => Calls::Mcp(Box::new(McpService::new(source, document, Arc::clone(&client))?)),
         };
         let destinations = document.destinations().into_iter().map(Url::parse).collect::<Result<_, _>>();
         let destinations = destinations.map_err(|_| InvalidService::new("source", "connects to what is not a URL"))?;
@@ -93,6 +97,29 @@ impl Upstream {
     ) -> Result<Answer, UpstreamError> {
         match &self.calls {
             Calls::Http(service) => service.call(tool, arguments, context).await,
+            // In a box, so that the futures of other calls have no room for this one.
+            Calls::Mcp(service) => Box::pin(service.call(tool, arguments, context)).await,
+        }
+    }
+
+    /// Returns the tools that are withheld from an exposition with these credentials, aliases included, as far as the
+    /// upstream has been asked. Only the tools of an MCP server are ever withheld.
+    pub(crate) fn withheld(&self, credentials: CredentialScope<'_>) -> BTreeMap<&str, Withheld> {
+        let Calls::Mcp(service) = &self.calls else { return BTreeMap::new() };
+        let mut withheld = service.withheld(credentials);
+        for (name, alias) in &self.aliases {
+            if let Some(why) = withheld.get(alias.tool()).copied() {
+                withheld.insert(name, why);
+            }
+        }
+        withheld
+    }
+
+    /// Returns whether the tools that are withheld have changed since the last time.
+    pub(crate) fn take_change(&self) -> bool {
+        match &self.calls {
+            Calls::Http(_) => false,
+            Calls::Mcp(service) => service.take_change(),
         }
     }
 }

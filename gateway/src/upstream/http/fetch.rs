@@ -7,7 +7,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use tamis_config::Pagination;
 
-use super::exchange::{BodyLimits, Fault, Incoming, Outgoing, exchange};
+use super::exchange::{Outgoing, exchange};
 use super::merge::{Document, Merged};
 use super::pages::{Page, Pager, Start};
 use super::render::{MAX_URL, Rendered};
@@ -17,6 +17,7 @@ use crate::compute::NotRun;
 use crate::memory::Exhausted;
 use crate::offload::{LIGHT_COPIED, LIGHT_READ, Work};
 use crate::upstream::auth::Authentication;
+use crate::upstream::incoming::{BodyLimits, Fault, Incoming};
 use crate::upstream::origin::Target;
 use crate::upstream::returned::Search;
 use crate::upstream::template::{check_length, invalid_argument};

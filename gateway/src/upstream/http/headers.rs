@@ -99,7 +99,7 @@ impl Headers {
 }
 
 /// Returns the headers of every request to an origin, whatever the manifest says.
-pub(super) fn for_every_request(origin: &Origin) -> HeaderMap {
+pub(in crate::upstream) fn for_every_request(origin: &Origin) -> HeaderMap {
     [
         (HOST, origin.header()),
         (USER_AGENT, AGENT),

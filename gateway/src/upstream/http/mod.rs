@@ -4,7 +4,6 @@ mod body;
 mod exchange;
 mod extract;
 mod fetch;
-mod gunzip;
 mod headers;
 mod merge;
 mod pages;
@@ -12,6 +11,9 @@ mod path;
 mod query;
 mod render;
 mod retry;
+
+pub(super) use headers::for_every_request;
+pub(super) use render::MAX_URL;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -77,6 +79,10 @@ impl HttpService {
                 }
                 // Resolved before a call.
                 Call::Alias(_) => {}
+                Call::Mcp(_) => {
+                    let field = format!("tools.{name}.call");
+                    return Err(InvalidService::new(field, "must be `http`: the service is an HTTP API"));
+                }
             }
         }
         Ok(Self { client, actions })
@@ -119,6 +125,7 @@ impl HttpService {
         };
         Ok(Answer {
             output: if action.is_json { Output::Json(body) } else { Output::Text(body) },
+            media: Vec::new(),
             pagination,
             status: fetch.status.as_u16(),
             requests: fetch.requests,

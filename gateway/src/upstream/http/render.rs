@@ -24,7 +24,7 @@ use crate::upstream::template::{Values, check_length, invalid_argument, is_pagin
 use crate::upstream::{Arguments, InvalidService, Secret, UpstreamError};
 
 /// Bytes of a URL. HTTP's own types accept no longer one.
-pub(super) const MAX_URL: usize = 60_000;
+pub(in crate::upstream) const MAX_URL: usize = 60_000;
 
 /// The templates of one tool's request, parsed once.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Calls over a real connection.
 
 use std::num::NonZero;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::response::IntoResponse as _;
@@ -150,7 +151,7 @@ fn documents_that_cannot_be_called() {
     ];
     let client = client();
     for (document, error) in table {
-        assert_eq!(Upstream::new(&document, client.clone()).unwrap_err().to_string(), error);
+        assert_eq!(Upstream::new(&Arc::new(document.clone()), client.clone()).unwrap_err().to_string(), error);
     }
 }
 
@@ -302,7 +303,7 @@ async fn nothing_of_an_answer_is_in_debug() {
     let document = document(&server.url(), bearer(), json!({}));
     let answer = call(&document, "{}").await.unwrap();
     assert!(
-        format!("{answer:?}").starts_with("Answer { output: Json(14 bytes), pages: None, status: 200, requests: 1,")
+        format!("{answer:?}").starts_with("Answer { output: Json(14 bytes), media: 0, pages: None, status: 200, requests: 1,")
     );
     let error = call(&document, "{}").await.unwrap_err();
     assert_eq!(format!("{error:?}"), "status(sent: true): the upstream answered 500 with 14 bytes");
@@ -366,7 +367,7 @@ async fn what_egress_forbids_is_not_connected_to() {
     );
     for host in ["127.0.0.1", "localhost", "[::1]", "2130706433", "169.254.169.254"] {
         let document = document(&format!("http://{host}:{port}"), bearer(), json!({}));
-        let upstream = Upstream::new(&document, client.clone()).unwrap();
+        let upstream = Upstream::new(&Arc::new(document.clone()), client.clone()).unwrap();
         let error = upstream.call("call", &arguments("{}"), context(bounds(), given(), &mut room())).await.unwrap_err();
         assert!(matches!(error, UpstreamError::Unreachable { reason: "egress", sent: false }), "{host}: {error:?}");
     }

@@ -68,7 +68,7 @@ const BUFFERED: usize = 32 << 20;
 
 /// Calls through one client, so through one pool of connections.
 pub(super) async fn call_by(client: &Arc<Client>, url: &str, bounds: CallBounds) -> Result<(), UpstreamError> {
-    let upstream = Upstream::new(&document(url, None, json!({})), Arc::clone(client)).unwrap();
+    let upstream = Upstream::new(&Arc::new(document(url, None, json!({}))), Arc::clone(client)).unwrap();
     upstream.call("call", &arguments("{}"), context(bounds, given(), &mut room())).await.map(|_| ())
 }
 

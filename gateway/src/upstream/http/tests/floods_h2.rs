@@ -159,7 +159,7 @@ async fn a_request_that_the_server_has_not_processed_is_sent_again() {
         let server = Flood::start(heads, vec![]).await;
         // A POST, which is not sent again where it may have been processed.
         let document = document(&server.url, None, json!({"call": {"http": {"method": "POST"}}}));
-        let upstream = Upstream::new(&document, trusting(&server)).unwrap();
+        let upstream = Upstream::new(&Arc::new(document), trusting(&server)).unwrap();
         let bounds = within(Duration::from_secs(120), 1 << 20);
         let result = upstream.call("call", &arguments("{}"), context(bounds, given(), &mut room())).await;
         assert_eq!((result.is_ok(), server.requests.load(Ordering::SeqCst)), (succeeds, requests), "{result:?}");

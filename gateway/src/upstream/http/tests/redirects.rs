@@ -23,7 +23,7 @@ async fn call_across(document: &tamis_config::ServiceDocument) -> Result<crate::
     let egress = EgressPolicy { allow: vec!["127.0.0.0/8".parse().unwrap()], ..EgressPolicy::standalone() };
     let client =
         Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }, NonZero::<usize>::MIN).unwrap());
-    Upstream::new(document, client)
+    Upstream::new(&Arc::new(document.clone()), client)
         .unwrap()
         .call("call", &arguments("{}"), context(bounds(), given(), &mut room()))
         .await
@@ -210,7 +210,7 @@ async fn nothing_else_leads_to_loopback() {
         let egress = EgressPolicy { allow: vec!["0.0.0.0".parse().unwrap()], ..EgressPolicy::standalone() };
         let client =
             Arc::new(Client::new(ClientOptions { egress, ..ClientOptions::default() }, NonZero::<usize>::MIN).unwrap());
-        let upstream = Upstream::new(&document(&url, None, json!({})), client).unwrap();
+        let upstream = Upstream::new(&Arc::new(document(&url, None, json!({}))), client).unwrap();
         let error = upstream.call("call", &arguments("{}"), context(bounds(), given(), &mut room())).await.unwrap_err();
         assert!(matches!(error, UpstreamError::Unreachable { reason: "egress", sent: true }), "{host}: {error:?}");
     }

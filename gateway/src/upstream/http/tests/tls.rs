@@ -70,7 +70,7 @@ async fn call(host: &str, server: &Server, roots: &[&str]) -> Result<Answer, Ups
     let client = Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }, NonZero::<usize>::MIN).unwrap();
     let auth = json!({"type": "bearer", "credential": {"name": "n", "key": "k"}});
     let document = document(&format!("https://{host}:{}", server.address.port()), Some(auth), json!({}));
-    let upstream = Upstream::new(&document, Arc::new(client)).unwrap();
+    let upstream = Upstream::new(&Arc::new(document), Arc::new(client)).unwrap();
     upstream.call("call", &arguments("{}"), context(bounds(), given(), &mut room())).await
 }
 

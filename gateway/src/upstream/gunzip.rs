@@ -65,6 +65,17 @@ impl Gunzip {
         &self.decoder.get_ref().out
     }
 
+    /// Returns all that can be decoded of what was fed since the last time. The limit holds for all of it together.
+    ///
+    /// # Errors
+    /// [`GunzipError`].
+    pub(super) fn drain(&mut self) -> Result<Bytes, GunzipError> {
+        self.decoder.flush().map_err(|_| self.error())?;
+        let bounded = self.decoder.get_mut();
+        bounded.limit -= bounded.out.len();
+        Ok(std::mem::take(&mut bounded.out).into())
+    }
+
     /// Returns the bytes that are allocated for the output.
     pub(super) fn capacity(&self) -> usize {
         self.decoder.get_ref().out.capacity()
@@ -121,6 +132,23 @@ mod tests {
             assert_eq!(decoded(&body, piece, 100).unwrap(), "[1,2]", "{piece}");
         }
         assert_eq!(decoded(&[], 1, 100).unwrap(), "");
+    }
+
+    #[test]
+    fn what_was_fed_is_drained_at_once() {
+        let (first, second) = (member(b"data: 1\n\n"), member(b"data: 2\n\n"));
+        let mut gunzip = Gunzip::new(18);
+        for (piece, expected) in [(&first, "data: 1\n\n"), (&second, "data: 2\n\n"), (&member(b""), "")] {
+            gunzip.feed(piece).unwrap();
+            assert_eq!(gunzip.drain().unwrap(), expected);
+        }
+        gunzip.feed(&member(b"!")).and_then(|()| gunzip.drain()).expect_err("more than the limit");
+        let mut flushed = GzEncoder::new(Vec::new(), Compression::default());
+        flushed.write_all(b"data: 1\n\n").unwrap();
+        flushed.flush().unwrap();
+        let mut gunzip = Gunzip::new(100);
+        gunzip.feed(flushed.get_ref()).unwrap();
+        assert_eq!(gunzip.drain().unwrap(), "data: 1\n\n", "in the middle of a member");
     }
 
     #[test]

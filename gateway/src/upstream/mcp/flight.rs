@@ -1,0 +1,380 @@
+//! One call in flight: which era the server speaks, whether the tool is still what it was when it was pinned, and the call
+//! itself.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderValue};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::decide::{self, Forget};
+use super::peers::{Peer, validity};
+use super::pins::{Comparison, PageEnd, Verdict};
+use super::request::{self, MODERN};
+use super::result::{self, ToolAnswer};
+use super::wire::{Answered, Outgoing, Wire, malformed};
+use super::{Action, McpService, Server, text};
+use crate::mcp::era::LEGACY_VERSIONS;
+use crate::memory::Exhausted;
+use crate::upstream::incoming::Fault;
+use crate::upstream::{Answer, UpstreamError};
+
+/// Bytes of a list of tools, over all its pages.
+const MAX_LIST: u64 = 4 << 20;
+/// Pages of a list of tools.
+const MAX_PAGES: usize = 200;
+/// Bytes of an answer that is neither a list nor the result of a tool.
+const MAX_HANDSHAKE: u64 = 256 << 10;
+/// How long a server may take to answer a question of the modern era before it is asked in the legacy era.
+const DISCOVERY: Duration = Duration::from_secs(10);
+
+/// A call in flight.
+pub(super) struct Flight<'a> {
+    pub(super) service: &'a McpService,
+    pub(super) peer: Arc<Peer>,
+    pub(super) wire: Wire<'a>,
+    pub(super) action: &'a Action,
+    /// Whose legacy session the call uses.
+    pub(super) caller: Arc<str>,
+    /// The headers of the call with the arguments that they repeat.
+    pub(super) params: HeaderMap,
+    /// Whether the call of the tool may have been executed.
+    pub(super) sent: bool,
+    /// The headers and the id of a call that a legacy server may still execute.
+    pub(super) pending: Option<(HeaderMap, u64)>,
+}
+
+/// Why a server is not ready for a call.
+enum NotReady {
+    /// The server refused a request: what is obsolete, and the error.
+    Refused(Forget, UpstreamError),
+    Failed(UpstreamError),
+}
+
+impl From<Fault> for NotReady {
+    fn from(fault: Fault) -> Self {
+        Self::Failed(fault.into_error())
+    }
+}
+
+impl NotReady {
+    fn into_error(self) -> UpstreamError {
+        match self {
+            Self::Refused(_, error) | Self::Failed(error) => error.before_the_call(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Discovered<'a> {
+    #[serde(borrow)]
+    supported_versions: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Initialized<'a> {
+    #[serde(borrow)]
+    protocol_version: &'a RawValue,
+}
+
+impl Flight<'_> {
+    /// Makes the call.
+    ///
+    /// # Errors
+    /// [`UpstreamError`].
+    pub(super) async fn call(&mut self, arguments: &str, begun: Instant) -> Result<Answer, UpstreamError> {
+        let mut attempt = 1;
+        loop {
+            let (server, verdict) = Box::pin(self.ready()).await?;
+            if let Some(withheld) = verdict.of(self.action.position) {
+                return Err(UpstreamError::Withheld(withheld));
+            }
+            let session = Box::pin(self.session(server)).await.map_err(NotReady::into_error)?;
+            match self.call_once(server, session.as_ref(), arguments).await {
+                Ok(Answered::Result(result, _)) => return self.answer(result, begun).await,
+                Ok(Answered::Error(error)) => {
+                    return Err(UpstreamError::Rpc { code: error.code, message: error.message });
+                }
+                Ok(Answered::Refused { status, code, body }) => {
+                    let next =
+                        decide::refused(server, session.is_some(), (status, code), self.action.repeatable, attempt);
+                    self.forget(next.forget, session.as_ref());
+                    if !next.again {
+                        return Err(UpstreamError::Status { status, mapped: None, body });
+                    }
+                }
+                Ok(Answered::Accepted) => return Err(malformed("holds no answer to the request").into_error()),
+                Err(Fault::Broken(_)) if self.action.repeatable && attempt == 1 => {}
+                Err(fault) => return Err(fault.into_error()),
+            }
+            attempt += 1;
+        }
+    }
+
+    async fn call_once(
+        &mut self,
+        server: Server,
+        session: Option<&HeaderValue>,
+        arguments: &str,
+    ) -> Result<Answered, Fault> {
+        const METHOD: &str = "tools/call";
+        let id = self.service.next_id();
+        let plain = request::headers(Some(server), session, METHOD, None);
+        let mut headers = request::headers(Some(server), session, METHOD, Some(&self.action.tool));
+        if server == Server::Modern {
+            headers.extend(self.params.clone());
+        }
+        let body = request::request(id, METHOD, &request::call(&self.action.tool, arguments), server);
+        let is_legacy = server != Server::Modern;
+        self.sent = true;
+        self.pending = is_legacy.then(|| (plain.clone(), id));
+        let limit = self.wire.context.bounds.max_response_bytes;
+        let refuse_with = is_legacy.then_some(&plain);
+        let answered = self.wire.post(Outgoing { method: METHOD, headers, body, id: Some(id), limit, refuse_with }).await;
+        self.pending = None;
+        // What has certainly not been executed was not sent.
+        self.sent = !matches!(answered, Err(Fault::Unsent(_)) | Ok(Answered::Refused { .. }));
+        if std::mem::take(&mut self.wire.list_changed) {
+            self.peer.expire();
+        }
+        answered
+    }
+
+    /// Reads the result of the call.
+    async fn answer(&mut self, result: Bytes, begun: Instant) -> Result<Answer, UpstreamError> {
+        let (bytes, declared) = (result.len(), self.action.declared);
+        // What is unescaped, and then joined, is no longer than the message.
+        let copies = 2 * bytes as u64;
+        let memory = &mut self.wire.context.memory;
+        memory.take(copies).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: true })?;
+        let (start, end) = (result.as_ptr().addr(), result.as_ptr().addr() + bytes);
+        let read = self.wire.off_thread(bytes, move || result::read(&result, declared)).await?;
+        let (output, media) = match read.map_err(|reason| UpstreamError::Malformed(reason.to_owned()))? {
+            ToolAnswer::Done { output, media } => (output, media),
+            ToolAnswer::Failed(text) => return Err(UpstreamError::Tool { body: text }),
+        };
+        // A slice of the message takes no memory of its own.
+        let own = |part: &Bytes| if (start..end).contains(&part.as_ptr().addr()) { 0 } else { part.len() as u64 };
+        let kept = own(output.bytes()) + media.iter().map(own).sum::<u64>();
+        self.wire.context.memory.release(copies.saturating_sub(kept));
+        Ok(Answer {
+            output,
+            media,
+            pagination: None,
+            status: 200,
+            requests: self.wire.requests,
+            elapsed: begun.elapsed(),
+        })
+    }
+
+    /// Returns the server and which of its tools are withheld, after asking it if that is not known, or not known to hold any
+    /// more.
+    async fn ready(&mut self) -> Result<(Server, Arc<Verdict>), UpstreamError> {
+        if let Some(ready) = self.peer.ready(Instant::now()) {
+            return Ok(ready);
+        }
+        let peer = Arc::clone(&self.peer);
+        let _asking = peer.asking.lock().await;
+        if let Some(ready) = peer.ready(Instant::now()) {
+            return Ok(ready);
+        }
+        let known = peer.server();
+        let ready = match self.ask(known).await {
+            // What was known of the server is not true any more.
+            Err(NotReady::Refused(Forget::Session | Forget::Server, _)) if known.is_some() => {
+                peer.forget();
+                self.ask(None).await
+            }
+            other => other,
+        };
+        ready.map_err(NotReady::into_error)
+    }
+
+    /// Asks the server for its era, unless that is known, and for its tools.
+    async fn ask(&mut self, known: Option<Server>) -> Result<(Server, Arc<Verdict>), NotReady> {
+        let server = match known {
+            Some(server) => server,
+            None => self.detect().await?,
+        };
+        self.peer.set_server(server);
+        let begun = Instant::now();
+        let (verdict, ttl) = self.list(server).await?;
+        let verdict = Arc::new(verdict);
+        let before = self.peer.set_verdict(&verdict, begun + validity(ttl));
+        if before.as_ref() != Some(&verdict) {
+            self.service.note_change(before.as_deref(), &verdict);
+        }
+        Ok((server, verdict))
+    }
+
+    /// Finds the era of the server: modern if it says so, otherwise legacy.
+    async fn detect(&mut self) -> Result<Server, NotReady> {
+        const METHOD: &str = "server/discover";
+        let id = self.service.next_id();
+        let outgoing = Outgoing {
+            method: METHOD,
+            headers: request::headers(Some(Server::Modern), None, METHOD, None),
+            body: request::request(id, METHOD, "", Server::Modern),
+            id: Some(id),
+            limit: MAX_HANDSHAKE,
+            refuse_with: None,
+        };
+        match tokio::time::timeout(DISCOVERY, self.wire.post(outgoing)).await {
+            Ok(Ok(Answered::Result(result, _))) if is_modern(&result) => return Ok(Server::Modern),
+            Ok(Ok(Answered::Refused { status, body, .. })) if !decide::may_be_legacy(status) => {
+                return Err(NotReady::Failed(UpstreamError::Status { status, mapped: None, body }));
+            }
+            Ok(Err(Fault::Final(UpstreamError::Malformed(_) | UpstreamError::TooLarge { .. }) | Fault::Broken(_))) => {}
+            Ok(Err(fault)) => return Err(fault.into()),
+            Ok(Ok(_)) | Err(_) => {}
+        }
+        self.initialize().await.map(|(server, _)| server)
+    }
+
+    /// Begins to talk to a server in the legacy era, and keeps the session if it issues one.
+    async fn initialize(&mut self) -> Result<(Server, Option<HeaderValue>), NotReady> {
+        const METHOD: &str = "initialize";
+        let id = self.service.next_id();
+        let legacy = Server::Legacy { version: LEGACY_VERSIONS[0], has_sessions: false };
+        let outgoing = Outgoing {
+            method: METHOD,
+            headers: request::headers(None, None, METHOD, None),
+            body: request::request(id, METHOD, &request::initialize(), legacy),
+            id: Some(id),
+            limit: MAX_HANDSHAKE,
+            refuse_with: None,
+        };
+        let (result, session) = self.result(legacy, None, outgoing).await?;
+        let unknown = || malformed("names a protocol version that the gateway does not speak");
+        let named = serde_json::from_slice::<Initialized<'_>>(&result).ok().and_then(|r| text::string(r.protocol_version));
+        let named = named.ok_or_else(unknown)?;
+        let version = LEGACY_VERSIONS.into_iter().find(|version| version.as_bytes() == named).ok_or_else(unknown)?;
+        let server = Server::Legacy { version, has_sessions: session.is_some() };
+        let headers = request::headers(Some(server), session.as_ref(), METHOD, None);
+        let outgoing = Outgoing {
+            method: "notifications/initialized",
+            headers,
+            body: request::INITIALIZED,
+            id: None,
+            limit: MAX_HANDSHAKE,
+            refuse_with: None,
+        };
+        if let Answered::Refused { status, body, .. } = self.wire.post(outgoing).await? {
+            return Err(NotReady::Failed(UpstreamError::Status { status, mapped: None, body }));
+        }
+        if let Some(session) = &session {
+            self.peer.keep_session(&self.caller, session.clone());
+        }
+        Ok((server, session))
+    }
+
+    /// Returns the caller's session, which begins here if there is none; none if the server has no sessions.
+    async fn session(&mut self, server: Server) -> Result<Option<HeaderValue>, NotReady> {
+        let Server::Legacy { has_sessions: true, .. } = server else { return Ok(None) };
+        if let Some(session) = self.peer.session(&self.caller) {
+            return Ok(Some(session));
+        }
+        let (server, session) = self.initialize().await?;
+        self.peer.set_server(server);
+        Ok(session)
+    }
+
+    /// Reads the server's list, and compares it with what is pinned. Returns which tools are withheld, and how long that holds
+    /// as the server says, in milliseconds.
+    async fn list(&mut self, server: Server) -> Result<(Verdict, Option<u64>), NotReady> {
+        const METHOD: &str = "tools/list";
+        let session = self.session(server).await?;
+        let mut comparison = Comparison::new(&self.service.pins);
+        let (mut cursor, mut cursors, mut left, mut ttl) = (None::<String>, HashSet::new(), MAX_LIST, None::<u64>);
+        for _ in 0..MAX_PAGES {
+            let id = self.service.next_id();
+            let plain = request::headers(Some(server), session.as_ref(), METHOD, None);
+            let outgoing = Outgoing {
+                method: METHOD,
+                headers: plain.clone(),
+                body: request::request(id, METHOD, &request::list(cursor.as_deref()), server),
+                id: Some(id),
+                limit: left,
+                refuse_with: (server != Server::Modern).then_some(&plain),
+            };
+            let before = self.wire.context.memory.used();
+            let page = match self.result(server, session.as_ref(), outgoing).await {
+                Ok((page, _)) => page,
+                Err(NotReady::Failed(UpstreamError::TooLarge { .. })) => {
+                    comparison.end("has more than 4 MiB");
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
+            let bytes = page.len();
+            let mut pages = comparison;
+            let compared = self.wire.off_thread(bytes, move || {
+                let end = pages.page(&page);
+                (pages, end)
+            });
+            let (pages, end) = compared.await.map_err(NotReady::Failed)?;
+            comparison = pages;
+            self.wire.context.memory.shrink_to(before);
+            let PageEnd { next, ttl_ms } = end.map_err(malformed)?;
+            ttl = ttl.into_iter().chain(ttl_ms).min();
+            left = left.saturating_sub(bytes as u64);
+            // What was listed before has not changed since.
+            self.wire.list_changed = false;
+            let Some(next) = next else { return Ok((comparison.verdict(), ttl)) };
+            if !cursors.insert(next.clone()) {
+                comparison.end("repeats a cursor");
+                break;
+            }
+            cursor = Some(next);
+        }
+        comparison.end("has more than 200 pages");
+        Ok((comparison.verdict(), ttl))
+    }
+
+    /// Sends a request that comes before a call, and returns its result and the session that began with it.
+    async fn result(
+        &mut self,
+        server: Server,
+        session: Option<&HeaderValue>,
+        outgoing: Outgoing<'_>,
+    ) -> Result<(Bytes, Option<HeaderValue>), NotReady> {
+        match self.wire.post(outgoing).await? {
+            Answered::Result(result, session) => Ok((result, session)),
+            Answered::Error(error) => {
+                let forget = match error.code {
+                    decide::UNSUPPORTED_VERSION => Forget::Server,
+                    _ => Forget::Nothing,
+                };
+                Err(NotReady::Refused(forget, UpstreamError::Rpc { code: error.code, message: error.message }))
+            }
+            Answered::Refused { status, code, body } => {
+                let next = decide::refused(server, session.is_some(), (status, code), true, 1);
+                Err(NotReady::Refused(next.forget, UpstreamError::Status { status, mapped: None, body }))
+            }
+            Answered::Accepted => Err(malformed("holds no answer to the request").into()),
+        }
+    }
+
+    fn forget(&self, what: Forget, session: Option<&HeaderValue>) {
+        match (what, session) {
+            (Forget::Nothing, _) => {}
+            (Forget::Session, Some(session)) => {
+                self.peer.end_session(&self.caller, session);
+                // A server that has lost its sessions may have been replaced by another version of itself.
+                self.peer.expire();
+            }
+            (Forget::Session, None) | (Forget::Server, _) => self.peer.forget(),
+        }
+    }
+}
+
+/// Whether the answer to `server/discover` says that the server speaks the modern version.
+fn is_modern(result: &[u8]) -> bool {
+    let versions = serde_json::from_slice(result).map(|Discovered { supported_versions }| supported_versions);
+    versions.is_ok_and(|versions| versions.iter().filter_map(|raw| text::string(raw)).any(|version| version == MODERN))
+}

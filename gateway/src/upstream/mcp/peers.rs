@@ -1,0 +1,184 @@
+//! What is known of a server: its era, its sessions, and which of its tools are withheld. Kept for each credential, since a
+//! server may list other tools for another one, and a session belongs to who began it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::header::HeaderValue;
+
+use super::pins::Verdict;
+use super::Server;
+use crate::upstream::auth::Authentication;
+
+/// The most credentials of a service that are known at once. An exposition has one, and another one after each rotation.
+const MAX_PEERS: usize = 64;
+/// The most sessions for each credential.
+const MAX_SESSIONS: usize = 256;
+/// How long a comparison holds if the server does not say.
+const VALID: Duration = Duration::from_secs(300);
+/// How long a comparison holds at least, and at most, whatever the server says.
+const VALID_BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3_600));
+
+/// Returns how long a comparison holds, by the `ttlMs` of the list.
+pub(super) fn validity(ttl_ms: Option<u64>) -> Duration {
+    let (least, most) = VALID_BOUNDS;
+    ttl_ms.map_or(VALID, |ttl| Duration::from_millis(ttl).clamp(least, most))
+}
+
+/// The credential that requests carry, for comparison only. Its `Debug` shows nothing.
+#[derive(Clone, PartialEq, Eq)]
+struct Identity {
+    header: Option<HeaderValue>,
+    query: Option<String>,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Identity(..)")
+    }
+}
+
+/// The peers of a service.
+#[derive(Debug, Default)]
+pub(super) struct Peers(Mutex<Vec<(Identity, Arc<Peer>)>>);
+
+impl Peers {
+    /// Returns the peer for a credential.
+    pub(super) fn of(&self, authentication: &Authentication<'_>) -> Arc<Peer> {
+        let mut peers = self.lock();
+        if let Some(found) = find(&peers, authentication) {
+            return found;
+        }
+        if peers.len() == MAX_PEERS {
+            peers.remove(0);
+        }
+        let header = authentication.header.as_ref().map(|(_, value)| value.clone());
+        let identity = Identity { header, query: authentication.query.clone() };
+        let peer = Arc::<Peer>::default();
+        peers.push((identity, Arc::clone(&peer)));
+        peer
+    }
+
+    /// Returns the peer for a credential, if there is one.
+    pub(super) fn known(&self, authentication: &Authentication<'_>) -> Option<Arc<Peer>> {
+        find(&self.lock(), authentication)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Identity, Arc<Peer>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn find(peers: &[(Identity, Arc<Peer>)], authentication: &Authentication<'_>) -> Option<Arc<Peer>> {
+    let header = authentication.header.as_ref().map(|(_, value)| value);
+    let is_it = |identity: &Identity| identity.header.as_ref() == header && identity.query == authentication.query;
+    peers.iter().find(|(identity, _)| is_it(identity)).map(|(_, peer)| Arc::clone(peer))
+}
+
+/// A server, as one credential sees it.
+#[derive(Debug, Default)]
+pub(super) struct Peer {
+    /// Locked while the server is asked for its era and its tools, so that one call asks for all.
+    pub(super) asking: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    server: Option<Server>,
+    sessions: HashMap<Arc<str>, Session>,
+    /// Counts the uses of sessions.
+    uses: u64,
+    verdict: Option<Arc<Verdict>>,
+    valid_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Session {
+    id: HeaderValue,
+    /// The number of its last use.
+    used: u64,
+}
+
+impl Peer {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the server, if it is known.
+    pub(super) fn server(&self) -> Option<Server> {
+        self.lock().server
+    }
+
+    /// Returns the server and the comparison of its tools, if that still holds.
+    pub(super) fn ready(&self, now: Instant) -> Option<(Server, Arc<Verdict>)> {
+        let state = self.lock();
+        let verdict = state.verdict.as_ref().filter(|_| state.valid_until.is_some_and(|until| now < until))?;
+        Some((state.server?, Arc::clone(verdict)))
+    }
+
+    /// Returns the last comparison, whether it still holds or not.
+    pub(super) fn verdict(&self) -> Option<Arc<Verdict>> {
+        self.lock().verdict.clone()
+    }
+
+    pub(super) fn set_server(&self, server: Server) {
+        self.lock().server = Some(server);
+    }
+
+    /// Sets the comparison. Returns the last one.
+    pub(super) fn set_verdict(&self, verdict: &Arc<Verdict>, valid_until: Instant) -> Option<Arc<Verdict>> {
+        let mut state = self.lock();
+        state.valid_until = Some(valid_until);
+        state.verdict.replace(Arc::clone(verdict))
+    }
+
+    /// Notes that the comparison does not hold any more. Its tools stay withheld until the next one.
+    pub(super) fn expire(&self) {
+        self.lock().valid_until = None;
+    }
+
+    /// Forgets everything about the server except which tools are withheld.
+    pub(super) fn forget(&self) {
+        let mut state = self.lock();
+        state.server = None;
+        state.sessions.clear();
+        state.valid_until = None;
+    }
+
+    /// Returns the session of a caller.
+    pub(super) fn session(&self, caller: &str) -> Option<HeaderValue> {
+        let mut state = self.lock();
+        state.uses += 1;
+        let uses = state.uses;
+        let session = state.sessions.get_mut(caller)?;
+        session.used = uses;
+        Some(session.id.clone())
+    }
+
+    /// Keeps the session of a caller. The one that was unused for longest goes if there are too many.
+    pub(super) fn keep_session(&self, caller: &Arc<str>, id: HeaderValue) {
+        let mut state = self.lock();
+        state.uses += 1;
+        let used = state.uses;
+        if state.sessions.len() >= MAX_SESSIONS && !state.sessions.contains_key(caller) {
+            let oldest = state.sessions.iter().min_by_key(|(_, session)| session.used).map(|(key, _)| Arc::clone(key));
+            oldest.map(|key| state.sessions.remove(&key));
+        }
+        state.sessions.insert(Arc::clone(caller), Session { id, used });
+    }
+
+    /// Drops the session of a caller, if it is still this one.
+    pub(super) fn end_session(&self, caller: &str, id: &HeaderValue) {
+        let mut state = self.lock();
+        if state.sessions.get(caller).is_some_and(|session| session.id == *id) {
+            state.sessions.remove(caller);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/peers.rs"]
+mod tests;

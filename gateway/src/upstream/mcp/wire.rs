@@ -1,0 +1,328 @@
+//! Sends one message and reads what the server answers: JSON, or a stream of events.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::uri::PathAndQuery;
+use http::{Method, Request};
+use http_body_util::Full;
+
+use super::message::{self, RpcFault};
+use super::request::{SESSION, refusal};
+use super::sse::{EventParser, TooLarge};
+use crate::compute::NotRun;
+use crate::hops;
+use crate::memory::Exhausted;
+use crate::offload::{LIGHT_READ, Work};
+use crate::upstream::auth::Authentication;
+use crate::upstream::egress::Denied;
+use crate::upstream::incoming::{BodyLimits, Fault, Incoming, fault, record_failure};
+use crate::upstream::origin::Target;
+use crate::upstream::pace::Turn;
+use crate::upstream::returned::Search;
+use crate::upstream::{CallContext, Client, UpstreamError};
+
+/// Messages that may come before an answer.
+const MAX_OTHERS: usize = 10_000;
+/// Bytes that may come before an answer: other messages, and the frame of the stream.
+const MAX_OTHER_BYTES: u64 = 4 << 20;
+/// Requests of a server that are answered during one of ours.
+const MAX_ASKED: usize = 16;
+/// What a message costs, however short it is, in bytes.
+const PER_MESSAGE: usize = 512;
+/// How long reading the body of an error, or refusing a server's request, may take.
+const SHORT: Duration = Duration::from_secs(5);
+/// Bytes of a session id.
+const MAX_SESSION: usize = 1 << 10;
+
+/// A connection to a server, for one call.
+pub(super) struct Wire<'a> {
+    pub(super) client: &'a Client,
+    pub(super) target: &'a Target,
+    /// The headers of every request.
+    pub(super) common: &'a HeaderMap,
+    pub(super) authentication: &'a Authentication<'a>,
+    pub(super) context: CallContext<'a>,
+    /// Requests sent.
+    pub(super) requests: u32,
+    /// Whether the server has said that its list of tools changed.
+    pub(super) list_changed: bool,
+}
+
+/// A message to be sent.
+pub(super) struct Outgoing<'m> {
+    /// The method, for traces.
+    pub(super) method: &'static str,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    /// The id of a request; none for a notification.
+    pub(super) id: Option<u64>,
+    /// Bytes that the answer may have.
+    pub(super) limit: u64,
+    /// The headers for answers to the server's own requests; none if it cannot have any.
+    pub(super) refuse_with: Option<&'m HeaderMap>,
+}
+
+/// What a server answered to a message.
+#[derive(Debug)]
+pub(super) enum Answered {
+    /// A notification was accepted.
+    Accepted,
+    /// The result of a request, as JSON, and the session that began with it.
+    Result(Bytes, Option<HeaderValue>),
+    /// A JSON-RPC error.
+    Error(RpcFault),
+    /// An error status.
+    Refused {
+        status: u16,
+        /// The code of the JSON-RPC error in the body.
+        code: Option<i64>,
+        /// The beginning of the body.
+        body: Bytes,
+    },
+}
+
+impl Wire<'_> {
+    /// Sends a message and reads the answer.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub(super) async fn post(&mut self, outgoing: Outgoing<'_>) -> Result<Answered, Fault> {
+        let Outgoing { method, headers, body, id, limit, refuse_with } = outgoing;
+        let mut incoming = Box::pin(self.send(method, &headers, body)).await?;
+        let status = incoming.status();
+        if status.is_redirection() {
+            // The credential is meant for this server, and a pinned definition is that of this server.
+            return Err(incoming.failed(Fault::refused("redirect", true)));
+        }
+        if !status.is_success() {
+            return Box::pin(self.error_status(incoming)).await;
+        }
+        let Some(id) = id else {
+            incoming.finish().await;
+            return Ok(Answered::Accepted);
+        };
+        let session = match incoming.headers().get(SESSION) {
+            Some(session) if session.len() > MAX_SESSION => return Err(incoming.failed(malformed("has a session id of more than 1024 bytes"))),
+            session => session.cloned(),
+        };
+        let reply = match kind(incoming.headers()) {
+            Some(Body::Json) => {
+                let (stated, needles) = (limit, self.authentication.needles.as_ref());
+                let limits = BodyLimits { limit, stated, needles, memory: &mut *self.context.memory };
+                let body = incoming.read(limits).await?;
+                let received = self.read_message(body, id).await?;
+                self.list_changed |= received.list_changed;
+                received.answer.ok_or_else(|| malformed("holds no answer to the request"))?
+            }
+            Some(Body::Events) => Box::pin(self.stream(incoming, (id, limit), refuse_with)).await?,
+            None => return Err(incoming.failed(malformed("is neither JSON nor a stream of events"))),
+        };
+        Ok(match reply {
+            message::Reply::Result(result) => Answered::Result(result, session),
+            message::Reply::Error(error) => Answered::Error(error),
+        })
+    }
+
+    /// Sends a message.
+    async fn send(&mut self, method: &'static str, headers: &HeaderMap, body: Bytes) -> Result<Incoming, Fault> {
+        let (policy, http) = self.client.direct();
+        let target = self.target;
+        policy.check(target.origin()).map_err(|Denied| Fault::refused("egress", false))?;
+        self.context.memory.take(body.len() as u64).await.map_err(|Exhausted| exhausted(false))?;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = path(target, self.authentication).ok_or_else(|| Fault::refused("connect", false))?.into();
+        let all = request.headers_mut();
+        *all = self.common.clone();
+        all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        if let Some((name, value)) = &self.authentication.header {
+            all.insert(name.clone(), value.clone());
+        }
+        if self.context.hops > 0 {
+            all.insert(hops::HEADER, hops::next(self.context.hops));
+        }
+        let trace = self.context.trace;
+        let mut span = trace.map(|trace| trace.request(&Method::POST, target, Some(method), self.requests));
+        if let Some(span) = &span {
+            span.inject(all);
+        }
+        self.requests += 1;
+        let response = http.send(target.origin(), request).await.map_err(|failed| {
+            let fault = fault(&failed, false);
+            record_failure(&mut span, &fault);
+            fault
+        })?;
+        if let Some(span) = &mut span {
+            span.answered(response.status());
+        }
+        Ok(Incoming::new(response, span))
+    }
+
+    async fn error_status(&mut self, incoming: Incoming) -> Result<Answered, Fault> {
+        let status = incoming.status().as_u16();
+        let time = self.context.bounds.deadline.min(Instant::now() + SHORT);
+        let body = incoming.read_error(time.into(), self.context.memory).await;
+        if self.authentication.needles.as_ref().is_some_and(|needles| Search::is_in(needles, &body)) {
+            return Err(Fault::Final(UpstreamError::CredentialReturned));
+        }
+        let code = message::error_in(&body).map(|error| error.code);
+        Ok(Answered::Refused { status, code, body })
+    }
+
+    /// Reads events until the answer to the request `id` comes.
+    async fn stream(
+        &mut self,
+        mut incoming: Incoming,
+        (id, limit): (u64, u64),
+        refuse_with: Option<&HeaderMap>,
+    ) -> Result<message::Reply, Fault> {
+        let mut pieces = incoming.pieces()?;
+        let mut parser = EventParser::new(usize::try_from(limit).unwrap_or(usize::MAX));
+        let mut search = self.authentication.needles.as_ref().map(|needles| Box::new(Search::new(needles)));
+        let (mut bytes, mut others, mut asked, mut reserved) = (0_u64, 0_usize, 0_usize, 0_u64);
+        let mut turn = Turn::new();
+        // Bytes of the event that is being received may become the answer. All others are none.
+        while let Some(piece) = incoming.piece(&mut pieces).await? {
+            if search.as_deref_mut().is_some_and(|search| search.feed(&piece)) {
+                return Err(incoming.failed(Fault::Final(UpstreamError::CredentialReturned)));
+            }
+            bytes += piece.len() as u64;
+            if bytes > limit.saturating_add(MAX_OTHER_BYTES) {
+                return Err(incoming.failed(malformed("does not come within 4 MiB of other messages")));
+            }
+            if let Some(capacity) = parser.growth(piece.len()) {
+                let (old, new) = (parser.capacity() as u64, capacity as u64);
+                let more = new.saturating_sub(reserved);
+                // The old buffer exists until it has been copied.
+                self.context.memory.take(more + old).await.map_err(|Exhausted| exhausted(true))?;
+                parser.grow(capacity);
+                self.context.memory.release(old);
+                reserved += more;
+            }
+            let mut rest = &piece[..];
+            loop {
+                let event = parser.next(&mut rest);
+                let event = event.map_err(|TooLarge| incoming.failed(Fault::Final(UpstreamError::TooLarge { limit })))?;
+                let Some(event) = event else { break };
+                turn.spend(event.len() + PER_MESSAGE).await;
+                let received = self.read_message(event.into(), id).await.map_err(|fault| incoming.failed(fault))?;
+                self.list_changed |= received.list_changed;
+                if let Some(answer) = received.answer {
+                    incoming.finish().await;
+                    return Ok(answer);
+                }
+                others += 1 + received.others;
+                if others > MAX_OTHERS {
+                    return Err(incoming.failed(malformed("does not come within 10000 other messages")));
+                }
+                for request in received.asked {
+                    asked += 1;
+                    if asked > MAX_ASKED {
+                        return Err(incoming.failed(malformed("does not come within 16 requests of the server")));
+                    }
+                    if let Some(headers) = refuse_with {
+                        self.refuse(headers, &request).await;
+                    }
+                }
+                // The event is dropped. What the parser holds now came with this piece.
+                self.context.memory.release(reserved);
+                reserved = 0;
+            }
+        }
+        Err(incoming.failed(Fault::Broken("reset")))
+    }
+
+    /// Answers a request of the server, so that it does not wait for the answer. Whether it takes the answer does not matter.
+    async fn refuse(&mut self, headers: &HeaderMap, id: &[u8]) {
+        let sent = Box::pin(self.send("response", headers, refusal(id)));
+        if let Ok(Ok(incoming)) = tokio::time::timeout(SHORT, sent).await {
+            incoming.finish().await;
+        }
+    }
+
+    async fn read_message(&self, text: Bytes, id: u64) -> Result<message::Received, Fault> {
+        let bytes = text.len();
+        let read = self.off_thread(bytes, move || message::read(&text, id)).await.map_err(Fault::Final)?;
+        read.map_err(|message::Unreadable(reason)| malformed(reason))
+    }
+
+    /// Runs work on `bytes` bytes: here if they are few, otherwise off the serving threads.
+    ///
+    /// # Errors
+    /// There was no time or no memory for it.
+    pub(super) async fn off_thread<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, UpstreamError> {
+        if bytes <= LIGHT_READ {
+            return Ok(work());
+        }
+        let CallContext { offload, bounds, .. } = &self.context;
+        let done = offload.run(Work::Upstream, bounds.deadline, None, move |_| work()).await;
+        done.map_err(|not_run| match not_run {
+            NotRun::Overdue => UpstreamError::Timeout { sent: true },
+            NotRun::Exhausted => UpstreamError::Exhausted { sent: true },
+        })
+    }
+}
+
+/// Returns the path with its query, and the credential if that belongs there; none if no request can have it.
+pub(super) fn path(target: &Target, authentication: &Authentication<'_>) -> Option<PathAndQuery> {
+    let path = target.path_and_query();
+    match (&authentication.query, target.query()) {
+        (None, _) => Some(path.clone()),
+        (Some(pair), Some(query)) if !query.is_empty() => PathAndQuery::try_from(format!("{path}&{pair}")).ok(),
+        (Some(pair), _) => PathAndQuery::try_from(format!("{}?{pair}", target.path())).ok(),
+    }
+}
+
+/// The form of a body with an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Body {
+    Json,
+    Events,
+}
+
+fn kind(headers: &HeaderMap) -> Option<Body> {
+    let stated = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let essence = stated.split(';').next().unwrap_or_default().trim();
+    let is = |kind: &str| essence.eq_ignore_ascii_case(kind);
+    match () {
+        () if is("application/json") => Some(Body::Json),
+        () if is("text/event-stream") => Some(Body::Events),
+        () => None,
+    }
+}
+
+/// Returns the fault of an answer that cannot be read.
+pub(super) fn malformed(reason: &str) -> Fault {
+    Fault::Final(UpstreamError::Malformed(reason.to_owned()))
+}
+
+fn exhausted(sent: bool) -> Fault {
+    Fault::Final(UpstreamError::Exhausted { sent })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_a_body_is_its_media_type() {
+        for (stated, expected) in [
+            ("application/json", Some(Body::Json)),
+            ("Application/JSON; charset=utf-8", Some(Body::Json)),
+            ("text/event-stream;charset=utf-8", Some(Body::Events)),
+            ("application/jsonp", None),
+            ("text/html", None),
+            ("", None),
+        ] {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, stated.parse().unwrap())]);
+            assert_eq!(kind(&headers), expected, "{stated}");
+        }
+        assert_eq!(kind(&HeaderMap::new()), None);
+    }
+}
