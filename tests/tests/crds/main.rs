@@ -120,7 +120,7 @@ async fn install(cluster: &Cluster) -> Result<()> {
 /// Everything in `examples/` that is an object of the API, as JSON.
 async fn examples(cluster: &Cluster) -> Result<Vec<Value>> {
     let mut objects = Vec::new();
-    for folder in ["quickstart", "notion", "slack"] {
+    for folder in ["quickstart", "notion", "slack", "mcp"] {
         let folder = tamis_tests::root().join("examples").join(folder);
         let folder = folder.to_str().context("the path is no text")?;
         let printed = cluster.kubectl(&["create", "--dry-run=client", "-o", "json", "-f", folder], None).await?;
@@ -170,6 +170,7 @@ async fn explained(cluster: &Cluster) -> Result<()> {
         ("tf.spec.filters", "- `dropNulls`: Drops members whose value is null"),
         ("sm.spec.http.actions.response.filter", "The first branch whose `test` holds applies"),
         ("sm.spec.http.actions.args.type", "The JSON type"),
+        ("sm.spec.mcp.tools.annotations", "unless `readOnlyHint` is true"),
         ("gwg.spec.autoscaling", "minReplicas\t<integer> -required-"),
         ("ct.spec.customTools", "Tools by name"),
         ("cplan.spec.endpoint", "Replaces the manifest's"),

@@ -190,9 +190,11 @@ pub(crate) async fn refused(client: &Client) -> Result<()> {
 /// Whether any JSON is valid at a place, null too.
 fn is_any(path: &str) -> bool {
     let after = |parent: &str| path.contains(&format!("/{parent}/")) && path.ends_with("/value");
+    let below = |ends: &[&str]| ends.iter().any(|end| path.contains(&format!("{end}/")) || path.ends_with(end));
     path.contains("/arguments/")
         || path.contains("/enum/")
-        || ["/input", "/default", "/body"].iter().any(|end| path.contains(&format!("{end}/")) || path.ends_with(end))
+        || below(&["/input", "/default", "/body"])
+        || path.starts_with("/spec/mcp/tools/") && below(&["/inputSchema", "/outputSchema", "/annotations"])
         || after("patches")
         || after("test")
 }

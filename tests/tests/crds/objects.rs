@@ -48,6 +48,16 @@ fn http(more: &Value) -> Value {
     object("ServiceManifest", "m", &json!({ "version": "1", "http": http }))
 }
 
+/// A manifest of an MCP server. Its schema holds what the API server could drop or rewrite: null, and whole numbers as doubles.
+fn mcp(more: &Value) -> Value {
+    let schema =
+        json!({ "type": "object", "properties": { "a": { "default": null, "const": [null, 1.5], "x-a": {} } } });
+    let tool =
+        json!({ "inputSchema": schema, "outputSchema": true, "annotations": { "readOnlyHint": true, "mine": null } });
+    let mcp = with(json!({ "url": "https://a.example/mcp", "tools": { "a/b.c": tool } }), more);
+    object("ServiceManifest", "m", &json!({ "version": "1", "mcp": mcp }))
+}
+
 fn action(more: &Value) -> Value {
     http(&json!({ "actions": { "a": with(json!({ "path": "/a" }), more) } }))
 }
@@ -71,6 +81,22 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         ),
         // ServiceManifest.
         (object("ServiceManifest", "m", &json!({ "version": "1" })), "must have exactly one source; set `http`"),
+        (
+            object(
+                "ServiceManifest",
+                "m",
+                &json!({ "version": "1", "http": { "baseUrl": "https://a.example", "actions": {} },
+                "mcp": { "url": "https://a.example", "tools": {} } }),
+            ),
+            "must have exactly one source; set `http` or `mcp`",
+        ),
+        (mcp(&json!({ "url": "http://a.example/mcp" })), "http is allowed for loopback and in-cluster names only"),
+        (mcp(&json!({ "url": "https://a.example?a=b" })), "no fragment; send a credential with `auth`"),
+        (mcp(&json!({ "follow": true })), "true is not implemented yet"),
+        (mcp(&json!({ "command": ["a", "b"] })), "`command` is not implemented yet; remove it"),
+        (mcp(&json!({ "tools": { "a": { "description": "no schema" } } })), "inputSchema"),
+        (mcp(&json!({ "tools": { "a": { "inputSchema": {}, "response": {} } } })), "response"),
+        (mcp(&json!({ "auth": { "type": "bearer" } })), "`secretRef: {name: .., key: ..}` is required"),
         (object("ServiceManifest", "m", &json!({ "version": 1 })), "spec.version"),
         (object("ServiceManifest", "m", &json!({ "version": "", "openapi": {} })), "spec.version"),
         (
@@ -286,6 +312,10 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
 pub(crate) fn good() -> Vec<Value> {
     let secret = json!({ "name": "s", "key": "k" });
     let mut objects = vec![
+        mcp(&json!({})),
+        mcp(
+            &json!({ "follow": false, "url": "http://mcp.team-a.svc:8080/mcp", "auth": { "type": "bearer", "secretRef": secret } }),
+        ),
         object("GatewayGroup", &"g".repeat(40), &json!({})),
         object("Exposition", "a.b", &json!({ "service": service() })),
         exposition(&json!({ "access": { "anonymous": true } })),

@@ -20,6 +20,10 @@ pub(crate) struct Behaviour {
     pub(crate) tools: Vec<String>,
     /// The text that every call answers with.
     pub(crate) answer: String,
+    /// Further content blocks of each answer, as JSON after a comma.
+    pub(crate) more: String,
+    /// Whether every call fails.
+    pub(crate) fails: bool,
     /// The bearer token that every request must carry.
     pub(crate) token: Option<String>,
     /// Whether its list never ends.
@@ -102,7 +106,10 @@ async fn answer(State(behaviour): State<Arc<Mutex<Behaviour>>>, headers: HeaderM
         }
         "tools/call" => {
             let text = json!(behaviour.answer);
-            format!(r#"{{"resultType":"complete","content":[{{"type":"text","text":{text}}}]}}"#)
+            let (more, fails) = (&behaviour.more, behaviour.fails);
+            format!(
+                r#"{{"resultType":"complete","content":[{{"type":"text","text":{text}}}{more}],"isError":{fails},"_meta":{{"x":"meta-secret"}}}}"#
+            )
         }
         _ => {
             let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "unknown method"}});
