@@ -9,8 +9,8 @@ use tamis_tests::root;
 use tamis_tests::walkthrough::{self, Walkthrough};
 
 const QUICKSTART: &str = "docs/quickstart-kubernetes.md";
-/// The ports that the pages use: of the upstream, the gateway, its admin listener and the operator's.
-const PORTS: [&str; 4] = ["7070", "8080", "9090", "9091"];
+/// The ports that the pages use: of the upstream, the gateway, its admin listener, the operator's and an MCP server.
+const PORTS: [&str; 5] = ["7070", "8080", "9090", "9091", "3001"];
 const FOLDERS: [&str; 3] = ["deploy", "examples/payloads", "examples/kubernetes"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,9 +33,17 @@ async fn kubectl_shows_what_the_pages_say() -> Result<()> {
     follow(walkthrough::before(QUICKSTART, "\n## 7.")?.then(kubectl).then(troubleshooting)).await
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_mcp_server_is_published_as_the_page_says() -> Result<()> {
+    let page = walkthrough::page("docs/mcp-servers-kubernetes.md")?;
+    assert!(page.blocks.len() > 5, "{page:?}");
+    follow(walkthrough::before(QUICKSTART, "\n## 7.")?.then(page)).await
+}
+
 async fn follow(page: Page) -> Result<()> {
     let cluster = Cluster::start().await?;
-    let wrong = Walkthrough::new(&PORTS, &FOLDERS)?.follow(page, &[cluster.tools()], &cluster.kubeconfig()).await?;
+    let programs = [cluster.tools(), &root().join("tests/servers/bin")];
+    let wrong = Walkthrough::new(&PORTS, &FOLDERS)?.follow(page, &programs, &cluster.kubeconfig()).await?;
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     Ok(())
 }
