@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tamis_crds::{Diagnostic, Loaded, diagnose, parse_document};
 
 use super::compare::changed_parts;
-use super::mcp::definition;
+use super::manifest::definition;
 
 use super::tree::Tree;
 

@@ -5,6 +5,7 @@ mod compare;
 mod events;
 mod files;
 mod listing;
+mod manifest;
 mod mcp;
 mod tree;
 mod update;
