@@ -186,6 +186,15 @@ pub(super) const LATER: &[Case] = &[
 
 pub(super) const SERVICES: &[Case] = &[
     yaml(
+        "Pinned tools",
+        document!(
+            "ServiceManifest",
+            "  version: 1.0.0\n  mcp:\n    url: https://mcp.example.com/mcp?key=1\n    auth: {type: body, name: key, secretRef: {name: a, key: b}}\n    \
+             tools:\n      get issue:\n        inputSchema: {type: object}\n      list:\n        inputSchema:\n          type: object\n          \
+             properties: {of: {$ref: https://example.com/of}}\n        annotations: {readOnlyHint: maybe}\n      log:\n        inputSchema: {type: array}\n"
+        ),
+    ),
+    yaml(
         "Addresses",
         document!(
             "ServiceManifest",

@@ -26,8 +26,10 @@ pub(crate) struct Behaviour {
     pub(crate) fails: bool,
     /// The bearer token that every request must carry.
     pub(crate) token: Option<String>,
-    /// Whether its list never ends.
+    /// Whether its list begins again at the end.
     pub(crate) endless: bool,
+    /// Whether its list never ends, with a new cursor for each page.
+    pub(crate) unbounded: bool,
     /// Where it redirects every request.
     pub(crate) redirect: Option<String>,
     /// Bytes of white space before each answer.
@@ -96,6 +98,8 @@ async fn answer(State(behaviour): State<Arc<Mutex<Behaviour>>>, headers: HeaderM
             let page: usize = message["params"]["cursor"].as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
             let tool = behaviour.tools.get(page).map_or("", String::as_str);
             let next = if page + 1 < behaviour.tools.len() {
+                format!(r#","nextCursor":"{}""#, page + 1)
+            } else if behaviour.unbounded {
                 format!(r#","nextCursor":"{}""#, page + 1)
             } else if behaviour.endless {
                 r#","nextCursor":"0""#.to_owned()

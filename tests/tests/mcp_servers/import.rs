@@ -119,6 +119,7 @@ async fn a_server_that_cannot_be_asked_is_an_error_and_nothing_is_written() -> R
     let cases = [
         (Behaviour { token: Some("t-1".to_owned()), ..one() }, "name a credential with --bearer-env"),
         (Behaviour { endless: true, ..one() }, "the server's list does not end"),
+        (Behaviour { unbounded: true, ..one() }, "the server's list has more than 200 pages"),
         (
             Behaviour { redirect: Some("http://127.0.0.1:1/elsewhere".to_owned()), ..one() },
             "redirects to http://127.0.0.1:1/elsewhere",
