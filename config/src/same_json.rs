@@ -23,7 +23,8 @@ pub fn same_json(a: &str, b: &str) -> bool {
 /// Returns whether two tools have the same annotations, by [`same_json`]. No annotations, `null` and `{}` say the same.
 #[must_use]
 pub fn same_annotations(pinned: Option<&str>, listed: Option<&str>) -> bool {
-    let stated = |text: Option<&str>| text.map_or("{}", |text| if text.trim() == "null" { "{}" } else { text }).to_owned();
+    let stated =
+        |text: Option<&str>| text.map_or("{}", |text| if text.trim() == "null" { "{}" } else { text }).to_owned();
     same_json(&stated(pinned), &stated(listed))
 }
 
@@ -42,7 +43,9 @@ fn same(a: &Node<'_>, b: &Node<'_>) -> bool {
 
 /// The text of `true`, `false` and `null` is not a number.
 fn same_number(a: &str, b: &str) -> bool {
-    let double = |text: &str| text.parse::<f64>().ok().filter(|_| text.starts_with(['-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']));
+    let double = |text: &str| {
+        text.parse::<f64>().ok().filter(|_| text.starts_with(['-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']))
+    };
     // Doubles of texts are never NaN. Equal infinities are numbers that are both too large.
     double(a).zip(double(b)).is_some_and(|(a, b)| a == b)
 }

@@ -9,7 +9,9 @@
 
 use tamis_engine::{BudgetSpec, FilterSpec, FormatSpec, OutputSpec, ToolFilter};
 
-use crate::{Call, CallLimits, ExpositionDocument, ExpositionTool, ServiceDocument, ServiceTool, Source, TokenSettings};
+use crate::{
+    Call, CallLimits, ExpositionDocument, ExpositionTool, ServiceDocument, ServiceTool, Source, TokenSettings,
+};
 
 /// The first version: that of every document that stops an exposition, and of every other document that needs no later
 /// one.

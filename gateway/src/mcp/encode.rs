@@ -114,7 +114,14 @@ const TAIL: usize = 64;
 impl ToolResult {
     /// Returns the result of a call that failed.
     pub(crate) fn error(message: String) -> Self {
-        Self { text: message, notice: None, media: Vec::new(), structured: Structured::None, is_error: true, filter: None }
+        Self {
+            text: message,
+            notice: None,
+            media: Vec::new(),
+            structured: Structured::None,
+            is_error: true,
+            filter: None,
+        }
     }
 
     /// Returns the bytes of the parts that grow with the output.

@@ -122,6 +122,11 @@ impl RequestSpan {
         }
     }
 
+    /// Notes the method of the MCP message that the request carries.
+    pub(crate) fn mcp_method(&mut self, method: &'static str) {
+        record(&mut self.span, || vec![KeyValue::new("mcp.method.name", method)]);
+    }
+
     /// Notes the status of the answer.
     pub(crate) fn answered(&mut self, status: StatusCode) {
         self.is_over = true;

@@ -8,12 +8,12 @@ use futures_util::FutureExt as _;
 use http::header::{CONTENT_ENCODING, HeaderValue};
 use http::{HeaderMap, StatusCode};
 
+use super::UpstreamError;
 use super::egress::{Denied, ResolveError};
 use super::gunzip::{Gunzip, GunzipError};
 use super::pace::Turn;
 use super::returned::{Needles, Search};
 use super::transport::{Failed, MAX_HEAD, MAX_HEADERS, MAX_INFORMATIONAL, Received};
-use super::UpstreamError;
 use crate::memory::{Buffer, Exhausted, Reservation};
 use crate::trace::RequestSpan;
 

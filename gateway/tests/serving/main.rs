@@ -11,6 +11,7 @@ mod hostile;
 mod keys;
 mod log;
 mod loops;
+mod mcp_servers;
 mod memory;
 mod offload;
 mod operations;

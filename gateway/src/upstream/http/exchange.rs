@@ -11,12 +11,12 @@ use super::headers::for_every_request;
 use super::render::{MAX_URL, Rendered, RequestPlan};
 use crate::hops;
 use crate::trace::CallTrace;
+use crate::upstream::Client;
 use crate::upstream::auth::Authentication;
 use crate::upstream::egress::Denied;
 use crate::upstream::incoming::{Fault, Incoming, fault, record_failure};
 use crate::upstream::origin::{Origin, Target};
 use crate::upstream::transport::Received;
-use crate::upstream::Client;
 
 /// Redirects that one request may follow.
 const MAX_REDIRECTS: usize = 5;

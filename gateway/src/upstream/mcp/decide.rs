@@ -98,9 +98,17 @@ mod tests {
 
     #[test]
     fn a_server_that_turns_the_caller_away_is_not_asked_in_another_era() {
-        for (status, expected) in
-            [(200, true), (400, true), (404, true), (405, true), (500, true), (302, false), (401, false), (403, false), (429, false)]
-        {
+        for (status, expected) in [
+            (200, true),
+            (400, true),
+            (404, true),
+            (405, true),
+            (500, true),
+            (302, false),
+            (401, false),
+            (403, false),
+            (429, false),
+        ] {
             assert_eq!(may_be_legacy(status), expected, "{status}");
         }
     }

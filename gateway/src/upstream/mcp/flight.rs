@@ -47,6 +47,15 @@ pub(super) struct Flight<'a> {
     pub(super) pending: Option<(HeaderMap, u64)>,
 }
 
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        // The deadline has passed, or the caller has disconnected.
+        if let Some((headers, id)) = self.pending.take() {
+            self.service.cancel(headers, id, self.wire.authentication);
+        }
+    }
+}
+
 /// Why a server is not ready for a call.
 enum NotReady {
     /// The server refused a request: what is obsolete, and the error.
@@ -135,7 +144,8 @@ impl Flight<'_> {
         self.pending = is_legacy.then(|| (plain.clone(), id));
         let limit = self.wire.context.bounds.max_response_bytes;
         let refuse_with = is_legacy.then_some(&plain);
-        let answered = self.wire.post(Outgoing { method: METHOD, headers, body, id: Some(id), limit, refuse_with }).await;
+        let answered =
+            self.wire.post(Outgoing { method: METHOD, headers, body, id: Some(id), limit, refuse_with }).await;
         self.pending = None;
         // What has certainly not been executed was not sent.
         self.sent = !matches!(answered, Err(Fault::Unsent(_)) | Ok(Answered::Refused { .. }));
@@ -251,7 +261,8 @@ impl Flight<'_> {
         };
         let (result, session) = self.result(legacy, None, outgoing).await?;
         let unknown = || malformed("names a protocol version that the gateway does not speak");
-        let named = serde_json::from_slice::<Initialized<'_>>(&result).ok().and_then(|r| text::string(r.protocol_version));
+        let named =
+            serde_json::from_slice::<Initialized<'_>>(&result).ok().and_then(|r| text::string(r.protocol_version));
         let named = named.ok_or_else(unknown)?;
         let version = LEGACY_VERSIONS.into_iter().find(|version| version.as_bytes() == named).ok_or_else(unknown)?;
         let server = Server::Legacy { version, has_sessions: session.is_some() };

@@ -116,7 +116,10 @@ impl McpService {
         let target = target(&source.url)?;
         let auth = match &source.auth {
             Some(auth) if auth.kind == AuthKind::Body => {
-                return Err(InvalidService::new("source.mcp.auth", "cannot be `body`; use header, bearer, basic or query"));
+                return Err(InvalidService::new(
+                    "source.mcp.auth",
+                    "cannot be `body`; use header, bearer, basic or query",
+                ));
             }
             Some(auth) => AuthPlan::new("source.mcp.auth", auth)?,
             None => None,
@@ -197,11 +200,7 @@ impl McpService {
         {
             return result;
         }
-        let sent = flight.sent;
-        if let Some((headers, id)) = flight.pending.take() {
-            self.cancel(headers, id, &authentication);
-        }
-        Err(UpstreamError::Timeout { sent })
+        Err(UpstreamError::Timeout { sent: flight.sent })
     }
 
     /// Tells a legacy server that a call is not waited for any more. In the modern era the end of the connection says so.
@@ -215,7 +214,9 @@ impl McpService {
         *request.headers_mut() = all;
         *request.uri_mut() = path.into();
         let (client, target) = (Arc::clone(&self.client), self.target.clone());
-        tokio::spawn(async move {
+        // Without a runtime the gateway is ending, and with it the connection.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
             let (policy, http) = client.direct();
             if policy.check(target.origin()).is_ok() {
                 // Whether the server takes it does not matter: the call is over.

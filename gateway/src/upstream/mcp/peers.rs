@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use http::header::HeaderValue;
 
-use super::pins::Verdict;
 use super::Server;
+use super::pins::Verdict;
 use crate::upstream::auth::Authentication;
 
 /// The most credentials of a service that are known at once. An exposition has one, and another one after each rotation.

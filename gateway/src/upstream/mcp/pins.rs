@@ -194,7 +194,8 @@ impl Comparison {
             return;
         }
         // What is not a tool, or has no name, is none of the pinned ones.
-        let Some(listed) = serde_json::from_str::<ListedTool<'_>>(raw.get()).ok().filter(|_| raw.get().starts_with('{'))
+        let Some(listed) =
+            serde_json::from_str::<ListedTool<'_>>(raw.get()).ok().filter(|_| raw.get().starts_with('{'))
         else {
             return;
         };
@@ -216,7 +217,8 @@ impl Comparison {
         let Self { pins, found, tools: _, ended } = self;
         let missing = ended.map_or(Withheld::Missing, Withheld::Unread);
         let positions = pins.by_name.values().flatten();
-        let withheld = |position: &usize| found.get(position).copied().unwrap_or(Some(missing)).map(|why| (*position, why));
+        let withheld =
+            |position: &usize| found.get(position).copied().unwrap_or(Some(missing)).map(|why| (*position, why));
         Verdict(positions.filter_map(withheld).collect())
     }
 }

@@ -69,8 +69,7 @@ pub(super) fn initialize() -> String {
 }
 
 /// The notification that ends a legacy handshake.
-pub(super) const INITIALIZED: Bytes =
-    Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+pub(super) const INITIALIZED: Bytes = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
 
 /// Returns the notification that a legacy request is not waited for any more.
 pub(super) fn cancelled(id: u64) -> Bytes {
@@ -87,7 +86,12 @@ pub(super) fn refusal(id: &[u8]) -> Bytes {
 
 /// Returns the headers of a message, besides those of every request. `server` is none for the legacy handshake, whose version
 /// is in its body.
-pub(super) fn headers(server: Option<Server>, session: Option<&HeaderValue>, method: &'static str, name: Option<&str>) -> HeaderMap {
+pub(super) fn headers(
+    server: Option<Server>,
+    session: Option<&HeaderValue>,
+    method: &'static str,
+    name: Option<&str>,
+) -> HeaderMap {
     let mut headers = HeaderMap::new();
     match server {
         None => {}

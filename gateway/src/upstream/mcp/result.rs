@@ -107,9 +107,7 @@ fn of_texts(mut texts: Vec<Bytes>, is_json: bool) -> Output {
     match &mut texts[..] {
         [] => Output::Text(Bytes::new()),
         [one] if is_json || holds_json(one) => Output::Json(std::mem::take(one)),
-        many if many.len() > 1 && many.iter().all(|text| holds_json(text)) => {
-            Output::Json(joined(many, "[", ",", "]"))
-        }
+        many if many.len() > 1 && many.iter().all(|text| holds_json(text)) => Output::Json(joined(many, "[", ",", "]")),
         texts => Output::Text(joined(texts, "", "\n", "")),
     }
 }

@@ -104,7 +104,9 @@ impl Wire<'_> {
             return Ok(Answered::Accepted);
         };
         let session = match incoming.headers().get(SESSION) {
-            Some(session) if session.len() > MAX_SESSION => return Err(incoming.failed(malformed("has a session id of more than 1024 bytes"))),
+            Some(session) if session.len() > MAX_SESSION => {
+                return Err(incoming.failed(malformed("has a session id of more than 1024 bytes")));
+            }
             session => session.cloned(),
         };
         let reply = match kind(incoming.headers()) {
@@ -144,8 +146,9 @@ impl Wire<'_> {
             all.insert(hops::HEADER, hops::next(self.context.hops));
         }
         let trace = self.context.trace;
-        let mut span = trace.map(|trace| trace.request(&Method::POST, target, Some(method), self.requests));
-        if let Some(span) = &span {
+        let mut span = trace.map(|trace| trace.request(&Method::POST, target, Some(target.path()), self.requests));
+        if let Some(span) = &mut span {
+            span.mcp_method(method);
             span.inject(all);
         }
         self.requests += 1;
@@ -204,7 +207,8 @@ impl Wire<'_> {
             let mut rest = &piece[..];
             loop {
                 let event = parser.next(&mut rest);
-                let event = event.map_err(|TooLarge| incoming.failed(Fault::Final(UpstreamError::TooLarge { limit })))?;
+                let event =
+                    event.map_err(|TooLarge| incoming.failed(Fault::Final(UpstreamError::TooLarge { limit })))?;
                 let Some(event) = event else { break };
                 turn.spend(event.len() + PER_MESSAGE).await;
                 let received = self.read_message(event.into(), id).await.map_err(|fault| incoming.failed(fault))?;

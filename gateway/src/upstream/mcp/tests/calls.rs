@@ -1,10 +1,11 @@
 use http::StatusCode;
 use serde_json::json;
 
-use super::fixture::{call, call_within, count, document, error, events, message, method, methods, modern, result, service, stream, text, upstream};
-use crate::upstream::http::tests::support::{
-    Server, TOKEN, arguments, bounds, context, given, room, within,
+use super::fixture::{
+    call, call_within, count, document, error, events, message, method, methods, modern, result, service, stream, text,
+    upstream,
 };
+use crate::upstream::http::tests::support::{Server, TOKEN, arguments, bounds, context, given, room, within};
 use crate::upstream::{Output, UpstreamError};
 use std::time::Duration;
 
@@ -178,6 +179,9 @@ async fn images_come_beside_the_text() {
     }))
     .await;
     let answer = call(&service(&server), "read").await.unwrap();
-    assert_eq!((answer.output, answer.media), (json_output(r#"{"a":1}"#), vec![bytes::Bytes::from_static(image.as_bytes())]));
+    assert_eq!(
+        (answer.output, answer.media),
+        (json_output(r#"{"a":1}"#), vec![bytes::Bytes::from_static(image.as_bytes())])
+    );
     assert_eq!(StatusCode::OK.as_u16(), answer.status);
 }

@@ -6,7 +6,9 @@ use axum::response::IntoResponse as _;
 use http::StatusCode;
 use serde_json::json;
 
-use super::fixture::{LEGACY, call, count, error, events, initialized, legacy, message, method, methods, modern, result, service, text};
+use super::fixture::{
+    LEGACY, call, count, error, events, initialized, legacy, message, method, methods, modern, result, service, text,
+};
 use crate::call::Caller;
 use crate::upstream::UpstreamError;
 use crate::upstream::http::tests::support::{Seen, Server, arguments, bounds, context, given, room};

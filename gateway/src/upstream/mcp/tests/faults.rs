@@ -13,7 +13,10 @@ use futures_util::stream;
 use http::StatusCode;
 use serde_json::json;
 
-use super::fixture::{answer, call, call_within, count, document, events, initialized, json_body, legacy, message, method, methods, modern, result, service, text, upstream};
+use super::fixture::{
+    answer, call, call_within, count, document, events, initialized, json_body, legacy, message, method, methods,
+    modern, result, service, text, upstream,
+};
 use crate::memory::Reservation;
 use crate::upstream::UpstreamError;
 use crate::upstream::http::tests::support::{Seen, Server, room, within};
@@ -64,7 +67,8 @@ async fn a_server_that_hangs_costs_the_time_of_the_call() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = upstream(&document(&format!("http://{}", listener.local_addr().unwrap())));
     let begun = Instant::now();
-    let failed = call_within(&silent, "write", within(Duration::from_millis(300), LIMIT), &mut room()).await.unwrap_err();
+    let failed =
+        call_within(&silent, "write", within(Duration::from_millis(300), LIMIT), &mut room()).await.unwrap_err();
     assert!(matches!(failed, UpstreamError::Timeout { sent: false }), "{failed:?}");
     assert!(begun.elapsed() < Duration::from_secs(5));
 }
@@ -74,12 +78,16 @@ async fn a_legacy_server_is_told_that_a_call_is_over() {
     let server = Server::start(legacy(|_| event_stream(silent()))).await;
     let failed = fails(&server, "write", Duration::from_millis(300)).await;
     assert!(matches!(failed, UpstreamError::Timeout { sent: true }), "{failed:?}");
+    // A caller that disconnects.
+    let upstream = service(&server);
+    assert!(tokio::time::timeout(Duration::from_millis(300), call(&upstream, "write")).await.is_err());
     for _ in 0..500 {
-        if count(&server, "notifications/cancelled") > 0 {
+        if count(&server, "notifications/cancelled") == 2 {
             break;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    assert_eq!(count(&server, "notifications/cancelled"), 2);
     let seen = server.seen();
     let of = |wanted: &str| seen.iter().find(|seen| method(seen) == wanted).unwrap();
     assert_eq!(message(of("notifications/cancelled"))["params"]["requestId"], message(of("tools/call"))["id"]);
@@ -126,7 +134,10 @@ async fn a_million_progress_messages_before_an_answer_are_too_many() {
 
 #[tokio::test]
 async fn an_event_or_a_body_that_is_too_large_is_not_held() {
-    for (form, open) in [("text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":3,\"result\":\""), ("application/json", "{\"result\":\"")] {
+    for (form, open) in [
+        ("text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":3,\"result\":\""),
+        ("application/json", "{\"result\":\""),
+    ] {
         let server = Server::start(modern(move |_| {
             let first = stream::iter([Ok::<_, Infallible>(Bytes::from_static(open.as_bytes()))]);
             let rest = stream::iter((0..1_600).map(|_| Ok(Bytes::from_static(&[b'x'; 64 << 10]))));
@@ -172,7 +183,9 @@ async fn a_bomb_is_not_inflated() {
             let failed = fails(&server, "write", Duration::from_secs(60)).await;
             let is_expected = match &failed {
                 UpstreamError::TooLarge { .. } | UpstreamError::Malformed(_) => !is_list,
-                UpstreamError::NotReady(_) | UpstreamError::Withheld(_) | UpstreamError::Exhausted { sent: false } => is_list,
+                UpstreamError::NotReady(_) | UpstreamError::Withheld(_) | UpstreamError::Exhausted { sent: false } => {
+                    is_list
+                }
                 _ => false,
             };
             assert!(is_expected, "{form} {is_list}: {failed:?}");
@@ -230,10 +243,22 @@ async fn no_redirect_is_followed() {
 
 #[tokio::test]
 async fn wrong_types_are_errors_without_their_values() {
-    let bodies = ["", "null", "7", "\"secret\"", "[]", "{}", "secret", r#"{"result":"secret"}"#, r#"{"id":ID}"#,
-        r#"{"id":ID,"result":null}"#, r#"{"id":ID,"result":"secret"}"#, r#"{"id":ID,"result":["secret"]}"#,
+    let bodies = [
+        "",
+        "null",
+        "7",
+        "\"secret\"",
+        "[]",
+        "{}",
+        "secret",
+        r#"{"result":"secret"}"#,
+        r#"{"id":ID}"#,
+        r#"{"id":ID,"result":null}"#,
+        r#"{"id":ID,"result":"secret"}"#,
+        r#"{"id":ID,"result":["secret"]}"#,
         r#"{"id":ID,"result":{"tools":"secret","protocolVersion":["secret"],"supportedVersions":"secret","content":"secret"}}"#,
-        r#"{"id":ID,"result":{"tools":[["secret"],7,null],"content":[["secret"]],"structuredContent":7,"isError":"secret"}}"#];
+        r#"{"id":ID,"result":{"tools":[["secret"],7,null],"content":[["secret"]],"structuredContent":7,"isError":"secret"}}"#,
+    ];
     for at in ["server/discover", "initialize", "tools/list", "tools/call"] {
         for body in bodies {
             for form in ["application/json", "text/event-stream", "text/html", ""] {

@@ -16,9 +16,7 @@ pub(super) const LEGACY: &str = "2025-11-25";
 
 /// A service with the tools `read`, which only reads, and `write`.
 pub(super) fn document(url: &str) -> Value {
-    let tool = |name: &str, mutating: bool| {
-        json!({"inputSchema": {"type": "object"}, "risk": {"mutating": mutating}, "call": {"mcp": {"tool": name}}})
-    };
+    let tool = |name: &str, mutating: bool| json!({"inputSchema": {"type": "object"}, "risk": {"mutating": mutating}, "call": {"mcp": {"tool": name}}});
     json!({
         "formatVersion": 3, "name": "test", "version": "1.0.0", "source": {"mcp": {"url": url}},
         "tools": {"read": tool("read", false), "write": tool("write", true)},

@@ -11,7 +11,8 @@ fn pins(tools: &Value) -> Arc<Pins> {
 
 /// A pinned tool, and the same as a server lists it.
 fn full() -> (Value, Value) {
-    let schema = json!({"type": "object", "properties": {"a": {"type": "integer", "maximum": 18_446_744_073_709_551_615_u64}}});
+    let schema =
+        json!({"type": "object", "properties": {"a": {"type": "integer", "maximum": 18_446_744_073_709_551_615_u64}}});
     let pinned = json!({
         "title": "T", "description": "D \u{e9}", "inputSchema": schema, "outputSchema": {"type": "object"},
         "call": {"mcp": {"tool": "get", "annotations": {"readOnlyHint": true, "title": "x"}}},
@@ -68,7 +69,8 @@ fn a_tool_is_withheld_that_is_missing_or_repeated() {
     let pins = pins(&json!({"read": pinned, "same": pinned}));
     let other = json!({"name": "other", "inputSchema": {}});
     let missing = "missing: the server does not list it any more";
-    for list in [&[][..], &[other.clone()], &[json!({"name": 7}), json!("get"), json!(null), json!(["get"]), json!({})]] {
+    for list in [&[][..], &[other.clone()], &[json!({"name": 7}), json!("get"), json!(null), json!(["get"]), json!({})]]
+    {
         assert_eq!(withheld(&pins, list).as_deref(), Some(missing), "{list:?}");
     }
     let repeated = [listed.clone(), other.clone(), listed.clone()];

@@ -55,10 +55,7 @@ fn headers_repeat_the_body_in_the_modern_era() {
     assert_eq!(written(None, None), [""; 0]);
     let modern = ["mcp-method: tools/call", "mcp-name: =?base64?dMOp?=", "mcp-protocol-version: 2026-07-28"];
     assert_eq!(written(Some(Server::Modern), None), modern);
-    assert_eq!(
-        written(Some(LEGACY), Some(&session)),
-        ["mcp-protocol-version: 2025-06-18", "mcp-session-id: s-1"]
-    );
+    assert_eq!(written(Some(LEGACY), Some(&session)), ["mcp-protocol-version: 2025-06-18", "mcp-session-id: s-1"]);
 }
 
 #[test]

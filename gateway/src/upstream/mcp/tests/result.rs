@@ -18,7 +18,8 @@ fn text(text: &str) -> Output {
 
 /// A result with these text blocks.
 fn texts(texts: &[&str]) -> String {
-    let blocks: Vec<_> = texts.iter().map(|text| format!(r#"{{"type":"text","text":{}}}"#, json::encode(text))).collect();
+    let blocks: Vec<_> =
+        texts.iter().map(|text| format!(r#"{{"type":"text","text":{}}}"#, json::encode(text))).collect();
     format!(r#"{{"content":[{}]}}"#, blocks.join(","))
 }
 
@@ -26,7 +27,10 @@ fn texts(texts: &[&str]) -> String {
 fn the_payload_is_the_structured_content_or_else_the_text() {
     for (result, expected) in [
         (r#"{"structuredContent": {"n": 1.0, "b":"\u0061"} }"#.to_owned(), json(r#"{"n": 1.0, "b":"\u0061"}"#)),
-        (r#"{"content":[{"type":"text","text":"x"}],"structuredContent":[12345678901234567890]}"#.to_owned(), json("[12345678901234567890]")),
+        (
+            r#"{"content":[{"type":"text","text":"x"}],"structuredContent":[12345678901234567890]}"#.to_owned(),
+            json("[12345678901234567890]"),
+        ),
         (r#"{"content":[{"type":"text","text":"x"}],"structuredContent":null}"#.to_owned(), text("x")),
         (texts(&[]), text("")),
         (texts(&["plain"]), text("plain")),
