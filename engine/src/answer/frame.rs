@@ -13,6 +13,9 @@ pub(crate) const TRUNCATED: &str = "_truncated";
 pub(crate) const CHUNKS: &str = "_chunks";
 /// The members that an answer adds to structured content.
 pub(crate) const ADDED: [&str; 3] = [PAGINATION, TRUNCATED, CHUNKS];
+/// Those of them that say what the answer leaves out. An upstream's members of these names would pass for them, so they
+/// are never in structured content.
+pub(crate) const OWN: [&str; 2] = [TRUNCATED, CHUNKS];
 
 /// What an answer and an index say of items at a poorer level.
 pub(crate) const FEWER: &str = "with fewer fields";
@@ -68,8 +71,6 @@ pub(crate) enum Form {
     Object,
     /// The value is any other JSON value, and becomes the member `result`.
     Wrapped,
-    /// The value becomes part of an object of this many bytes.
-    Summary(usize),
 }
 
 impl Form {
@@ -160,7 +161,6 @@ impl Frame<'_> {
             _ if !self.structured => None,
             Form::Object => Some(text),
             Form::Wrapped => Some(RESULT.len() + text + 1),
-            Form::Summary(bytes) => Some(bytes),
         };
         let members = self.members(cut).len();
         let comma = usize::from(members > 0 && object.is_some_and(|bytes| bytes > "{}".len()));

@@ -1,6 +1,6 @@
 //! How large an answer is, in the units of its budget.
 
-use super::{ADDED, Cut, Form, Frame};
+use super::{ADDED, Cut, Form, Frame, OWN};
 use crate::work::Work;
 use crate::{Budget, Bytes, Parts, Structured, TokenCounter, TokenReport, Tokens, stream};
 
@@ -19,17 +19,18 @@ impl Output {
             return Self::text(frame, text, cut);
         }
         let members = frame.members(cut);
-        let structured = if members.is_empty() || Form::of(&text) == Form::Wrapped {
-            Structured::Text { members }
-        } else {
-            // No name may occur twice, in any spelling: readers would take different values.
-            match stream::without_members(&text, &ADDED, work) {
+        // No name may occur twice, in any spelling: readers would take different values. What the answer itself says of
+        // its cuts must not be the upstream's.
+        let names = if members.is_empty() { &OWN[..] } else { &ADDED };
+        let structured = match Form::of(&text) {
+            Form::Wrapped => Structured::Text { members },
+            Form::Object => match stream::without_members(&text, names, work) {
                 None => Structured::Text { members },
                 Some(text) => {
                     let json = Structured::Text { members }.to_json(&text);
                     json.map_or(Structured::None, Structured::Json)
                 }
-            }
+            },
         };
         Self { text, notice: frame.notice(cut), structured }
     }
@@ -53,6 +54,9 @@ impl Output {
         self.text.len() + self.notice.as_ref().map_or(0, String::len)
     }
 }
+
+/// The bytes of an answer that are counted to learn how many tokens a byte has, where it is far too large.
+const SAMPLE: usize = 16 << 10;
 
 /// The size of an answer: of its text blocks or of its structured content, whichever is larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +122,22 @@ impl Scale<'_> {
             Structured::Json(object) => self.count(object, most),
         };
         blocks.max(structured)
+    }
+
+    /// Returns about the bytes that an answer like `output`, which has `size` and does not fit, may have.
+    pub(crate) fn guess(&self, output: &Output, size: Size) -> Bytes {
+        let ratio = |limit: usize, of: usize, bytes: usize| {
+            usize::try_from(limit as u128 * bytes as u128 / of.max(1) as u128).unwrap_or(usize::MAX)
+        };
+        let tokens = self.budget.tokens.map(|limit| match size.tokens {
+            Some(counted) if counted <= self.most() => ratio(limit.0, counted.0, size.bytes.0),
+            // So far above the limit, it is not counted to its end.
+            _ => {
+                let sample = &output.text[..output.text.floor_char_boundary(SAMPLE)];
+                ratio(limit.0, self.count(sample, Tokens(usize::MAX)).0, sample.len())
+            }
+        });
+        Bytes(tokens.into_iter().chain(self.budget.bytes.map(|limit| limit.0)).min().unwrap_or(usize::MAX))
     }
 
     /// Returns the share of the budget that a size is, rounded up. A size fits if it is at most [`Scale::WHOLE`].

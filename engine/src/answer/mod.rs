@@ -12,7 +12,7 @@ mod trim;
 use crate::{Budget, BudgetReport, Bytes};
 
 pub(crate) use cut::cut_to;
-pub(crate) use frame::{ADDED, CHUNKS, Cost, Cut, Form, Frame, Items, PAGINATION, RESULT, TRUNCATED};
+pub(crate) use frame::{ADDED, CHUNKS, Cut, Form, Frame, Items, OWN, PAGINATION, RESULT, TRUNCATED};
 pub(crate) use measure::{Output, Scale, Size};
 pub(crate) use search::{Attempt, search};
 pub(crate) use trim::{List, fit_json};

@@ -36,7 +36,9 @@ pub(crate) fn search<T, E>(
     for round in 1.. {
         let tried = attempt(Bytes(limit))?;
         let (bytes, measured) = (tried.bytes.0.min(limit) as u128, u128::from(tried.measured.max(1)));
-        let guess = usize::try_from(bytes * u128::from(most) / measured).unwrap_or(usize::MAX);
+        let scaled = |bytes: u128| usize::try_from(bytes * u128::from(most) / measured).unwrap_or(usize::MAX);
+        // An answer often has fewer bytes than its limit, so the next limit by its bytes may be one that was tried.
+        let (guess, by_limit) = (scaled(bytes), scaled(limit as u128));
         if tried.measured <= most {
             if measured * 100 >= u128::from(most) * ENOUGH {
                 return Ok(tried);
@@ -49,7 +51,10 @@ pub(crate) fn search<T, E>(
         }
         limit = match &best {
             Some((low, _)) if round >= ATTEMPTS || over - low <= 1 => break,
-            Some((low, _)) => guess.clamp(low + 1, over - 1),
+            Some((low, _)) => {
+                let between = |guess: &usize| *low < *guess && *guess < over;
+                [guess, by_limit].into_iter().find(between).unwrap_or(low.midpoint(over))
+            }
             None if round >= ATTEMPTS => over / 2,
             None => guess.min(over - 1 - over / 8),
         };

@@ -7,7 +7,8 @@ use crate::json::{Node, compact_len_within};
 use crate::work::Work;
 use crate::{BudgetReport, Bytes};
 
-/// The bytes that a string keeps where even cutting all strings is not enough and members go too.
+/// The bytes that a string keeps where even cutting all strings is not enough and members go too. A number with more
+/// is text.
 const LAST_RESORT_STRING: usize = 64;
 
 /// A list in a document.
@@ -225,8 +226,8 @@ fn unit(bytes: &[u8], at: usize) -> usize {
 /// Returns the smallest size to which a node can be trimmed while it stays.
 fn min_len(node: &Node<'_>) -> usize {
     match node {
-        Node::Scalar(raw) => raw.len(),
-        Node::String(_) | Node::Array(_) | Node::Object(_) => 2,
+        Node::Scalar(raw) if raw.len() <= LAST_RESORT_STRING => raw.len(),
+        Node::Scalar(_) | Node::String(_) | Node::Array(_) | Node::Object(_) => 2,
     }
 }
 
@@ -235,6 +236,12 @@ fn min_len(node: &Node<'_>) -> usize {
 fn prune(node: &mut Node<'_>, room: usize, report: &mut BudgetReport, work: &Work<'_>) -> usize {
     if !work.spend_unbounded(1) {
         return 0;
+    }
+    // A number that is cut is none.
+    if let Node::Scalar(raw) = node
+        && raw.len() > room.max(LAST_RESORT_STRING)
+    {
+        *node = Node::String(format!("\"{raw}\"").into());
     }
     match node {
         Node::Scalar(raw) => raw.len(),

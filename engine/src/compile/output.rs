@@ -26,6 +26,9 @@ pub(super) fn compile(
     if shown.spec.compact.is_some() && formats.iter().any(|format| *format != Format::Json) {
         findings.warning("output.format", "does nothing: `compact` gives text", "remove it, or `compact`");
     }
+    if shown.spec.compact.is_some() && levels.is_some() {
+        findings.warning("output.levels", "does nothing: `compact` renders whole items", "remove it, or `compact`");
+    }
     let structured = structured.as_deref().map_or(StructuredMode::Always, |mode| match mode {
         "always" => StructuredMode::Always,
         "schema" => StructuredMode::Schema,

@@ -19,6 +19,11 @@ pub(crate) struct Candidates {
     groups: Vec<u32>,
 }
 
+impl Form {
+    /// A form that no choice takes.
+    pub(crate) const NONE: Self = Self { value: 0, weight: u64::MAX };
+}
+
 impl Candidates {
     /// Returns an empty list with room for `items` items of `forms` forms each.
     pub(crate) fn with_capacity(items: usize, forms: usize) -> Self {

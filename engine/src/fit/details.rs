@@ -65,11 +65,16 @@ impl Levels {
     }
 }
 
+/// What a level leaves that keeps nothing.
+const NOTHING: &str = "{}";
+
 /// A form of an item: its value in millionths of an ordinary item, and its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Detail {
     pub(crate) value: u64,
     pub(crate) bytes: usize,
+    /// Whether the form shows something of the item. A form that does not is none.
+    pub(crate) shows: bool,
 }
 
 /// One item and its forms, from rich to poor. Form 0 is the item in full; then follow the forms with fewer comments,
@@ -149,22 +154,23 @@ impl<'p, 'i> Details<'p, 'i> {
         let (mut bytes, mut value) = (self.item.len(), worth);
         if let Some(comments) = &self.comments {
             value += worth * (comments.forms() as u64 - 1) / 2;
-            each(Detail { value, bytes });
+            each(Detail { value, bytes, shows: true });
             // Without whitespace in the list, which compact JSON does not have.
             bytes = bytes - comments.list.len() + comments.bytes(&comments.elements[1..]);
             for form in 1..threads {
                 let _ = work.spend_unbounded(1);
                 bytes -= comments.elements[form].len() + 1;
                 value = worth + worth * (threads - 1 - form) as u64 / 2;
-                each(Detail { value, bytes });
+                each(Detail { value, bytes, shows: true });
             }
         } else {
-            each(Detail { value, bytes });
+            each(Detail { value, bytes, shows: true });
         }
         for form in threads..self.len() {
             buffer.clear();
             self.write(form, buffer, work);
-            each(Detail { value: self.worth(form, worth), bytes: buffer.len() });
+            let shows = self.shows(buffer);
+            each(Detail { value: self.worth(form, worth), bytes: buffer.len(), shows });
         }
     }
 
@@ -172,6 +178,11 @@ impl<'p, 'i> Details<'p, 'i> {
     pub(crate) fn worth(&self, form: usize, worth: u64) -> u64 {
         let (number, count) = (self.level(form).map_or(0, |level| level as u64 + 1), self.levels.len().max(1) as u64);
         worth * (10 * count - 6 * number) / (10 * count)
+    }
+
+    /// Returns whether a form, which is `written`, shows something of the item.
+    pub(crate) fn shows(&self, written: &str) -> bool {
+        written != NOTHING || self.item == NOTHING
     }
 
     /// Appends a form of the item as JSON.

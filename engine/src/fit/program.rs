@@ -42,6 +42,11 @@ impl FitProgram {
         self.group.as_ref().map(|field| groups(field, items, work))
     }
 
+    /// Returns whether values or groups depend on fields of the items.
+    pub(crate) fn reads_items(&self) -> bool {
+        self.group.is_some() || self.strategy.reads_items()
+    }
+
     /// Returns the forms of an item. If all items take the same form, as in a table, those are the item and its levels.
     pub(crate) fn details<'p, 'i>(&'p self, item: &'i str, uniform: bool, work: &Work<'_>) -> Details<'p, 'i> {
         Details::new(item, &self.levels, self.strategy.comments().filter(|_| !uniform), work)

@@ -102,6 +102,14 @@ impl Strategy {
         }
     }
 
+    /// Returns whether values depend on fields of the items.
+    pub(crate) fn reads_items(&self) -> bool {
+        match self {
+            Self::SizeProportional { .. } | Self::ThreadLevel { .. } => true,
+            Self::Default | Self::ElementCount | Self::Cascading { .. } | Self::HeadTail { .. } => false,
+        }
+    }
+
     /// Returns the expressions of lines and items that are worth more.
     pub(crate) fn boost(&self) -> Option<&Arc<Patterns>> {
         match self {

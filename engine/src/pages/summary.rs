@@ -81,6 +81,17 @@ impl ChunksProgram {
         Summaries { noun: self.noun.as_deref().unwrap_or(noun), template }
     }
 
+    /// Returns the summaries of chunks of lines that `compact` renders. Only the filter's own template reads the items:
+    /// that of a preset would show fields that the lines do not.
+    pub(crate) fn of_lines(&self) -> Summaries<'_> {
+        Summaries { template: self.summary.as_deref(), ..self.of(ITEMS) }
+    }
+
+    /// Returns whether the summaries of [`ChunksProgram::of_lines`] read the items.
+    pub(crate) fn reads_items(&self) -> bool {
+        self.summary.is_some()
+    }
+
     /// Returns the members of an item that the functions of the filter's own template read, each once.
     pub(crate) fn item_fields(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();

@@ -51,12 +51,6 @@ impl Program {
         self.0.branches.iter().any(|branch| counts(&branch.output))
     }
 
-    /// Returns whether answers have pages: a summary by `compact` has none.
-    #[must_use]
-    pub fn has_pages(&self) -> bool {
-        self.0.branches.iter().all(|branch| branch.compact.is_none())
-    }
-
     /// Returns whether a branch of the filter has a budget.
     #[must_use]
     pub fn has_budget(&self) -> bool {

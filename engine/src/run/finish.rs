@@ -2,16 +2,15 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use super::list::{Items, Listed};
+use super::list::Items;
 use super::summary::NoSummary;
 use super::{Failure, Run, root};
 use crate::answer::{self, Attempt, Cut, Form, Frame, Output, Scale, Size, fit_json, search};
 use crate::format::{Format, choice};
 use crate::json::{self, Node, to_string_within};
-use crate::pages::{Division, Page, PageError};
+use crate::pages::{Page, PageError};
 use crate::program::{Branch, OutputProgram, StructuredMode};
 use crate::stream;
 use crate::{Budget, BudgetReport, Bytes, Stage};
@@ -84,7 +83,7 @@ impl<'p> Settings<'p> {
     }
 
     /// Returns the report of levels. `items` has the number of items for each level.
-    fn levels(&self, items: impl IntoIterator<Item = usize>) -> Vec<(Box<str>, usize)> {
+    pub(super) fn levels(&self, items: impl IntoIterator<Item = usize>) -> Vec<(Box<str>, usize)> {
         let levels = self.program.fit.levels.iter().map(|level| level.name().into());
         levels.zip(items).filter(|(_, items)| *items > 0).collect()
     }
@@ -150,8 +149,7 @@ impl<'p> Run<'p> {
         let found = if whole.measured <= Scale::WHOLE {
             whole
         } else {
-            let guess = u128::from(Scale::WHOLE) * whole.bytes.0 as u128 / u128::from(whole.measured);
-            let guess = Bytes(usize::try_from(guess).unwrap_or(usize::MAX));
+            let guess = scale.guess(&whole.answer.0.output, whole.answer.1);
             search(Scale::WHOLE, whole.bytes, guess, |limit| attempt(Some(limit)).map(measured))?
         };
         let (Fitted { output, budget }, size) = found.answer;
@@ -208,7 +206,7 @@ impl<'p> Run<'p> {
         if let Some(compact) = &branch.compact {
             match self.summary(compact, branch, &mut document, payload) {
                 Ok(output) => return Ok(output),
-                Err(NoSummary::NoPage(error)) => return Err(Self::no_page(error)),
+                Err(NoSummary::NoPage(failure)) => return Err(failure),
                 // Without the templates, fields that they do not print would show.
                 Err(reason) if self.enforced() => return Err(Failure::new(Stage::Compact, reason.as_str())),
                 Err(NoSummary::NoList) => self.warn(Stage::Compact, NoSummary::NoList.as_str()),
@@ -262,7 +260,12 @@ impl<'p> Run<'p> {
     }
 
     /// Writes a document in the best of the formats.
-    fn written_as(&mut self, settings: &Settings<'p>, text: &str, payload: Range<usize>) -> (Format, String) {
+    pub(super) fn written_as(
+        &mut self,
+        settings: &Settings<'p>,
+        text: &str,
+        payload: Range<usize>,
+    ) -> (Format, String) {
         // An interrupted run has no result.
         let Some(written) = settings.write(settings.formats, text, payload) else {
             return (Format::Json, String::new());
@@ -288,12 +291,15 @@ impl<'p> Run<'p> {
         let (head, tail) = (&text[..payload.start], &text[payload.end..]);
         let details = settings.program.fit.details(&text[payload.clone()], true, self.work);
         let one_of = |level| settings.levels((0..).map(|number| usize::from(Some(number) == level)));
-        let mut poorest = Cow::Borrowed(text);
+        let (mut poorest, mut poorest_form) = (Cow::Borrowed(text), 0);
         let mut cut = Cut::default();
         for form in 1..details.len() {
             let mut shown = head.to_owned();
             details.write(form, &mut shown, self.work);
             let payload = payload.start..shown.len();
+            if !details.shows(&shown[payload.clone()]) {
+                continue;
+            }
             shown.push_str(tail);
             cut.fewer = 1;
             let (format, written) = self.written_as(settings, &shown, payload);
@@ -303,106 +309,15 @@ impl<'p> Run<'p> {
                 self.report.budget = Some(trimmed(settings.scale, output.bytes(), original));
                 return Ok(output);
             }
-            poorest = Cow::Owned(shown);
+            (poorest, poorest_form) = (Cow::Owned(shown), form);
         }
-        self.report.levels = one_of(details.level(details.len() - 1));
+        self.report.levels = one_of(details.level(poorest_form));
         Ok(self.shrunk(settings, &poorest, None, (format, cut), original))
-    }
-
-    /// Answers with a list, or with the page of it that the call asks for.
-    fn list(&mut self, settings: &Settings<'p>, items: &Items<'_>) -> Result<Output, Failure> {
-        let window = self.call.page.window(items.len());
-        let whole = window == (0..items.len());
-        let (text, range) = if whole {
-            (Cow::Borrowed(items.text()), items.range())
-        } else {
-            let (text, range) = items.only(window.clone());
-            (Cow::Owned(text), range)
-        };
-        let (format, written) = self.written_as(settings, &text, range);
-        let cut = items.window_cut(&window, self.call.inputs);
-        let output = match self.measured(settings.scale, settings.output(format, written, cut.with(None))) {
-            Ok(output) => {
-                self.call.page.of_one_chunk().map_err(Self::no_page)?;
-                self.report.format = Some(format);
-                return Ok(output);
-            }
-            Err(output) => output,
-        };
-        let original = output.bytes();
-        drop(output);
-        if window.is_empty() {
-            return Ok(self.shrunk(settings, &text, None, (format, cut.with(None)), original));
-        }
-        // An interrupted run has no result.
-        let Some(listed) = self.fit_list(settings, items, &window) else {
-            return Ok(Output::text(settings.frame, String::new(), Cut::default()));
-        };
-        match self.call.page {
-            Page::Chunk(number) if number.get() > 1 => self.chunk(settings, items, &listed.division, number),
-            Page::Chunk(_) | Page::All | Page::Window { .. } => Ok(self.shown(settings, items, listed, original)),
-        }
-    }
-
-    /// Returns the answer with a part of a list.
-    fn shown(&mut self, settings: &Settings<'p>, items: &Items<'_>, listed: Listed, original: Bytes) -> Output {
-        let Listed { format, output, size, json, division, index, list, levels, cut, .. } = listed;
-        let shown = division.shown().len();
-        self.report.chunks = (division.chunks() > 1 && list.is_some()).then_some(division.chunks());
-        self.report.list = list.map(|list| list.to_string());
-        self.report.levels = settings.levels(levels);
-        self.report.format = Some(format);
-        if !settings.scale.fits(size) {
-            let place = answer::List { place: &items.place, total: items.before() };
-            let output = self.shrunk(settings, &json, Some(place), (format, cut.with(index.as_deref())), original);
-            if let Some(report) = &mut self.report.budget {
-                report.items_dropped += division.divided() - shown;
-            }
-            return output;
-        }
-        let items_dropped = division.divided() - shown;
-        let report = trimmed(settings.scale, size.bytes, original);
-        self.report.budget = Some(BudgetReport { items_dropped, ..report });
-        self.finished(settings.scale, output, size)
-    }
-
-    /// Returns the answer with one chunk of a list.
-    fn chunk(
-        &mut self,
-        settings: &Settings<'p>,
-        items: &Items<'_>,
-        division: &Division,
-        number: NonZeroUsize,
-    ) -> Result<Output, Failure> {
-        let chunk = division.chunk(number).map_err(Self::no_page)?;
-        let (text, range) = items.only(chunk.items());
-        let line = self.chunk_line(settings, items, division, number);
-        let cut = Cut { items: items.cut(chunk.len()), index: line.as_deref(), ..Cut::default() };
-        let (format, written) = self.written_as(settings, &text, range);
-        self.report.format = Some(format);
-        self.report.chunks = Some(division.chunks());
-        self.report.list = Some(self.list_id(settings, items).to_string());
-        let output = settings.output(format, written, cut);
-        let original = output.bytes();
-        if let Ok(output) = self.measured(settings.scale, output) {
-            return Ok(output);
-        }
-        // Weights are estimates. What this chunk cannot show is then named by an index of its own.
-        let (first, last) = (chunk.items().next(), chunk.items().next_back());
-        if let (Some(first), Some(last)) = (first, last)
-            && last - first + 1 == chunk.len()
-            && chunk.len() > 1
-            && let Some(listed) = self.fit_list(settings, items, &(first..last + 1))
-        {
-            return Ok(self.shown(settings, items, listed, original));
-        }
-        let list = answer::List { place: &items.place, total: items.before() };
-        Ok(self.shrunk(settings, &text, Some(list), (format, cut), original))
     }
 
     /// Cuts strings of a document until its answer fits, and then members and elements. `list` is the list that items
     /// were left out of; `said` is the cut that is reported in any case.
-    fn shrunk(
+    pub(super) fn shrunk(
         &mut self,
         settings: &Settings<'p>,
         text: &str,

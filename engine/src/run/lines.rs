@@ -1,5 +1,6 @@
 //! Stage 10 for text: fits lines into the budget.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::finish::Settings;
@@ -12,7 +13,7 @@ use crate::fit::{Chosen, LineBudget, Measure, Strategy, both_ends, first_lines};
 use crate::json::Node;
 use crate::pages::{Page, Summaries};
 use crate::program::Branch;
-use crate::text::Numbered;
+use crate::text::{Numbered, left_out};
 use crate::work::Work;
 
 /// More bytes than nearly all tokens have: what a budget in tokens can hold at most.
@@ -72,6 +73,14 @@ impl Rows for Lines<'_, '_> {
         out
     }
 
+    fn edges(&self) -> String {
+        String::new()
+    }
+
+    fn gap(&self, count: usize) -> Option<String> {
+        Some(left_out(count))
+    }
+
     /// Which lines of a whole text a budget leaves out, the text says itself.
     fn left_out(&self, part: &Part) -> Option<Items> {
         let all = 0..self.lines.len();
@@ -113,7 +122,7 @@ impl Rows for Lines<'_, '_> {
         summary_node(&self.lines.text()[self.lines.place(row)])
     }
 
-    fn identity(&self) -> (&'static str, Vec<&str>) {
-        ("text", vec![self.lines.text()])
+    fn identity(&self) -> (&'static str, Vec<Cow<'_, str>>) {
+        ("text", vec![Cow::Borrowed(self.lines.text())])
     }
 }

@@ -2,17 +2,20 @@
 //! to the fast path, and finishes its results.
 
 mod cascade;
+mod compact_rows;
 mod editable;
 mod finish;
 mod fit_list;
 mod items;
 mod lines;
 mod list;
+mod list_answer;
 mod lookup;
 mod nodes;
 mod patch;
 mod paths;
 mod root;
+mod row_pages;
 mod row_weights;
 mod rows;
 mod stages;

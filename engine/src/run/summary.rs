@@ -1,24 +1,21 @@
-//! Stage 11, `compact`, for both executors: fits a summary into the budget.
+//! Stage 11, `compact`: answers with a summary of the list.
 
-use std::cell::Cell;
-
-use super::finish::{Fitted, Settings};
-use super::{Run, root};
+use super::compact_rows::CompactRows;
+use super::{Failure, Run, root};
+use crate::Stage;
 use crate::answer::Output;
 use crate::json::Node;
-use crate::pages::PageError;
 use crate::program::Branch;
-use crate::template::{CompactProgram, Meter, Room};
-use crate::{Bytes, Stage, Structured};
+use crate::template::{CompactProgram, Meter};
 
-/// Why `compact` rendered nothing.
+/// Why there is no summary.
 pub(super) enum NoSummary {
-    /// The payload is not a list, and `compact` works on lists.
+    /// The payload is not a list.
     NoList,
     /// The renderer reached a limit.
     Failed(String),
-    /// There is no such chunk.
-    NoPage(PageError),
+    /// There is no chunk of the number that the call asks for.
+    NoPage(Failure),
 }
 
 impl NoSummary {
@@ -37,7 +34,7 @@ impl<'p> Run<'p> {
     /// # Errors The reason why there is none.
     pub(super) fn summary(
         &mut self,
-        compact: &CompactProgram,
+        compact: &'p CompactProgram,
         branch: &'p Branch,
         document: &mut Node<'_>,
         payload: Option<&(root::Place, Option<usize>)>,
@@ -49,28 +46,20 @@ impl<'p> Run<'p> {
         };
         let Some((place, total)) = place else { return Err(NoSummary::NoList) };
         let Some(Node::Array(items)) = root::at(document, &place) else { return Err(NoSummary::NoList) };
-        self.call.page.of_one_chunk().map_err(NoSummary::NoPage)?;
-        let Settings { frame, scale, .. } = self.settings(Some(branch));
-        let total = total.unwrap_or(items.len());
-        let items = &items[self.call.page.window(items.len())];
         let original = self.report.original_bytes;
-        let render = |limit: Option<Bytes>| {
-            let room = limit.map(|limit| Room { limit, frame });
-            compact.render(items, total, room, Meter::of(original, self.work))
-        };
-        let silent = Cell::new(false);
-        let output = self.fitted(scale, |limit| {
-            let summary = render(limit).map_err(|error| NoSummary::Failed(error.to_string()))?;
-            silent.set(summary.silent);
-            let cut = summary.cut();
-            let structured = match frame.structured {
-                true => Structured::Json(summary.structured(&frame.members(cut))),
-                false => Structured::None,
-            };
-            let output = Output { text: summary.text, notice: frame.notice(cut), structured };
-            Ok(Fitted { output, budget: summary.budget })
-        })?;
-        if silent.get() {
+        let mut meter = Meter::of(original, self.work);
+        let lines = compact.lines(items, &mut meter).map_err(|error| NoSummary::Failed(error.to_string()))?;
+        let settings = self.settings(Some(branch));
+        let total = total.unwrap_or(items.len());
+        let rows = CompactRows::new(&settings, compact, &lines, (items, total), original, self.work);
+        let output = self.rows(&settings, &rows);
+        if let Some(error) = rows.failed() {
+            // What is said of the summary does not hold for what takes its place.
+            (self.report.chunks, self.report.list, self.report.budget) = (None, None, None);
+            return Err(NoSummary::Failed(error.to_string()));
+        }
+        let output = output.map_err(NoSummary::NoPage)?;
+        if lines.silent {
             self.report.unresolved.push("compact.item".to_owned());
             self.warn(Stage::Compact, "`compact.item` printed nothing of any item");
         }

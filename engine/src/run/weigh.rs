@@ -77,9 +77,10 @@ impl Weigher<'_, '_, '_> {
         let weights = self.full.weights.iter().zip(self.values);
         for ((item, details), (whole, value)) in self.texts.iter().zip(&forms.details).zip(weights) {
             of_item.clear();
-            details.each(*value, &mut buffer, self.work, |Detail { value, bytes }| {
+            details.each(*value, &mut buffer, self.work, |Detail { value, bytes, shows }| {
                 let weight = u128::from(*whole) * (bytes + COMMA) as u128 / (item.len() + COMMA) as u128;
-                of_item.push(Form { value, weight: u64::try_from(weight).unwrap_or(u64::MAX) });
+                let form = Form { value, weight: u64::try_from(weight).unwrap_or(u64::MAX) };
+                of_item.push(if shows { form } else { Form::NONE });
             });
             candidates.push(of_item.iter().copied());
         }
@@ -95,26 +96,42 @@ impl Weigher<'_, '_, '_> {
             return None;
         }
         let in_json = levels.iter().any(Option::is_none).then(|| self.mixed(forms));
-        let mut levels: Vec<_> = levels.into_iter().map(|weights| weights.map(Vec::into_iter)).collect();
+        let mut levels: Vec<_> = levels.into_iter().map(|forms| forms.map(Vec::into_iter)).collect();
         let mut candidates = Candidates::with_capacity(self.texts.len(), most);
         for (item, (details, value)) in forms.details.iter().zip(self.values).enumerate() {
-            // Every level has a weight for each item that has the level.
-            let weights = levels.iter_mut().enumerate().take(details.len() - 1).map(|(level, weights)| {
+            // Every level has an entry for each item that has the level.
+            let poorer = levels.iter_mut().enumerate().take(details.len() - 1).map(|(level, weights)| {
                 let weight = weights.as_mut().and_then(Iterator::next);
-                weight.or_else(|| in_json.as_ref().map(|json| json.forms(item)[level + 1].weight)).unwrap_or(u64::MAX)
+                let form = |weight| Form { value: details.worth(level + 1, *value), weight };
+                match (weight, &in_json) {
+                    (Some(weight), _) => weight.map_or(Form::NONE, form),
+                    (None, Some(json)) => match json.forms(item)[level + 1] {
+                        Form::NONE => Form::NONE,
+                        Form { weight, .. } => form(weight),
+                    },
+                    (None, None) => Form::NONE,
+                }
             });
-            let weights = std::iter::once(self.full.weights[item]).chain(weights);
-            candidates
-                .push(weights.enumerate().map(|(form, weight)| Form { value: details.worth(form, *value), weight }));
+            let full = Form { value: details.worth(0, *value), weight: self.full.weights[item] };
+            candidates.push(std::iter::once(full).chain(poorer));
         }
         Some(candidates)
     }
 
-    /// Returns what the items that have a form weigh in it. Returns `None` if their list cannot be written in the format.
-    fn level(&self, forms: &Forms<'_, '_>, form: usize) -> Option<Vec<u64>> {
-        let having = || (0..forms.details.len()).filter(|item| forms.details[*item].len() > form);
-        let write = || self.items.with(0, having(), |item, out| forms.details[item].write(form, out, self.work));
-        in_format(self.settings, self.format, write, self.work)
+    /// Returns what the items that have a form weigh in it; `None` for those of which it shows nothing. Returns `None` if
+    /// their list cannot be written in the format.
+    fn level(&self, forms: &Forms<'_, '_>, form: usize) -> Option<Vec<Option<u64>>> {
+        let having = || forms.details.iter().filter(|details| details.len() > form);
+        let mut shows = Vec::new();
+        let write = || {
+            self.items.with(0, having(), |details, out| {
+                let open = out.len();
+                details.write(form, out, self.work);
+                shows.push(details.shows(&out[open..]));
+            })
+        };
+        let weights = in_format(self.settings, self.format, write, self.work)?;
+        Some(weights.into_iter().zip(shows).map(|(weight, shows)| shows.then_some(weight)).collect())
     }
 }
 

@@ -28,7 +28,7 @@ use crate::json::Node;
 use crate::work::{Work, stage_steps};
 
 pub use compact::CompactProgram;
-pub(crate) use compact::{Room, place};
+pub(crate) use compact::{Counts, Rendered, place, structured};
 
 /// The bytes that the source of one template may have.
 const MAX_SOURCE_BYTES: usize = 64 << 10;

@@ -1,10 +1,8 @@
 use proptest::prelude::*;
 
-use super::compact::Summary;
 use super::*;
-use crate::answer::Frame;
 use crate::json;
-use crate::{Budget, Bytes, CompactSpec, Finding};
+use crate::{CompactSpec, Finding};
 
 const DATA: &str = r#"{
     "number": 7, "title": "Fix \"it\"\u00e9\n", "state": "open", "price": 1.10, "big": 12345678901234567890,
@@ -249,57 +247,39 @@ fn items(text: &str) -> Vec<json::Node<'_>> {
     }
 }
 
+/// The summary of a whole list.
+fn summary(program: &CompactProgram, list: &str, total: usize) -> String {
+    let (list, mut meter) = (items(list), Meter::default());
+    let lines = program.lines(&list, &mut meter).expect("renders");
+    let all = (lines.len() > 0).then(|| lines.text());
+    program.around(all, Counts::of(total, lines.len()), &mut meter).expect("renders")
+}
+
 #[test]
 fn the_seed_documents_summary() {
-    let summary = seed().render(&items(ISSUES), 2, None, Meter::default()).expect("renders");
-    assert_eq!(summary.text, "Issues (2 total):\n  #1 Fix crash [open]\n  #2 Add test [closed]\nShowing 2 of 2");
+    let text = summary(&seed(), ISSUES, 2);
+    assert_eq!(text, "Issues (2 total):\n  #1 Fix crash [open]\n  #2 Add test [closed]\nShowing 2 of 2");
     assert_eq!(
-        summary.structured(""),
+        structured(&text, 2, ""),
         r##"{"summary":"Issues (2 total):\n  #1 Fix crash [open]\n  #2 Add test [closed]\nShowing 2 of 2","_compact":true,"_original_items":2}"##
     );
-    assert_eq!(summary.budget, None);
 }
 
 #[test]
 fn counts_are_those_of_the_whole_list() {
     let program = compact(None, "{{.}}", Some("{{if .Remaining}}{{.Remaining}} of {{.Total}} more{{end}}"));
-    let text = |list: &str, total| program.render(&items(list), total, None, Meter::default()).expect("renders").text;
-    assert_eq!(text("[1,\"a\",[2]]", 100), "1\na\n[2]\n97 of 100 more");
-    assert_eq!(text("[1,2]", 2), "1\n2");
-    assert_eq!(text("[]", 0), "");
-    assert_eq!(
-        seed().render(&[], 0, None, Meter::default()).expect("renders").text,
-        "Issues (0 total):\nShowing 0 of 0"
-    );
-}
-
-/// A budget for a summary alone, without a notice.
-fn room(limit: usize) -> Room<'static> {
-    Room { limit: Bytes(limit), frame: Frame { pagination: None, notice: false, structured: true } }
+    assert_eq!(summary(&program, "[1,\"a\",[2]]", 100), "1\na\n[2]\n97 of 100 more");
+    assert_eq!(summary(&program, "[1,2]", 2), "1\n2");
+    assert_eq!(summary(&program, "[]", 0), "");
+    assert_eq!(summary(&seed(), "[]", 0), "Issues (0 total):\nShowing 0 of 0");
 }
 
 #[test]
-fn a_budget_shows_as_many_items_as_fit() {
-    let (program, items) = (seed(), items(ISSUES));
-    let render = |room| program.render(&items, 2, room, Meter::default()).expect("renders");
-    let fit = |limit| render(Some(room(limit)));
-    // The structured content is the larger part: it holds the text, escaped.
-    let whole = render(None).structured("").len();
-    assert_eq!(fit(whole).budget, None);
-    let one = fit(whole - 1);
-    assert_eq!(one.text, "Issues (2 total):\n  #1 Fix crash [open]\nShowing 1 of 2");
-    let size = one.structured("").len();
-    let report = one.budget.expect("smaller");
-    assert_eq!((report.limit, report.original, report.items_dropped), (Budget::bytes(whole - 1), Bytes(whole), 1));
-    assert_eq!((report.result, report.exceeded), (Bytes(size), false));
-    assert_eq!(fit(size).text, one.text);
-    let cut = fit(size - 1);
-    assert_eq!(cut.text, "Issues (2 total):\n  #1 Fix crash [o...\nShowing 1 of 2");
-    assert_eq!((cut.count, cut.cut().strings), (1, true));
-    let empty = r#"{"summary":"","_compact":true,"_original_items":2}"#.len();
-    assert_eq!(fit(empty + 20).text, "Issues (2 total):...");
-    let none = fit(empty - 1);
-    assert_eq!((none.text.as_str(), none.budget.map(|budget| budget.exceeded)), ("", Some(true)));
+fn the_lines_of_items_are_found_by_their_numbers() {
+    let list = items(r#"["a\nb","",7]"#);
+    let lines = compact(None, "{{.}}", None).lines(&list, &mut Meter::default()).expect("renders");
+    assert_eq!((0..lines.len()).map(|item| lines.line(item)).collect::<Vec<_>>(), ["a\nb", "", "7"]);
+    assert_eq!((lines.text(), lines.place(1), lines.silent), ("a\nb\n\n7", 4..4, false));
 }
 
 #[test]
@@ -411,37 +391,5 @@ proptest! {
         let plain: String = got.chars().filter(char::is_ascii_digit).collect();
         prop_assert_eq!(plain.parse::<i64>().expect("digits"), want, "{} to {}: {}", text, places, got);
         prop_assert_eq!(got.split_once('.').map_or(0, |(_, f)| f.len()), places);
-    }
-
-    #[test]
-    fn a_summary_meets_its_budget_with_the_most_items(
-        count in 0_usize..12, limit in 0_usize..400, extra in 0_usize..1000, notice: bool, paged: bool,
-        unit in prop::sample::select(vec!["\u{e9}", "\"", "\n", "\u{1}", "x"]),
-    ) {
-        let program = compact(Some("{{.Total}} in all"), "{{.}}", Some("{{.Count}} shown, {{.Remaining}} not"));
-        let list: Vec<String> = (0..count).map(|n| json::encode(&unit.repeat(n * 7 % 11))).collect();
-        let list = format!("[{}]", list.join(","));
-        let items = items(&list);
-        let render = |n: usize, room| program.render(&items[..n], count + extra, room, Meter::default()).expect("renders");
-        let frame = Frame { pagination: paged.then_some("{\"pages\":1}"), notice, structured: true };
-        let got = render(count, Some(Room { limit: Bytes(limit), frame }));
-        let size = |summary: &Summary| {
-            let cut = summary.cut();
-            let blocks = summary.text.len() + frame.notice(cut).map_or(0, |notice| notice.len());
-            blocks.max(summary.structured(&frame.members(cut)).len())
-        };
-        let exceeded = got.budget.as_ref().is_some_and(|budget| budget.exceeded);
-        prop_assert_eq!(size(&got) > limit, exceeded, "{:?}", got);
-        prop_assert!(!exceeded || got.text.is_empty());
-        if let Some(budget) = &got.budget {
-            prop_assert_eq!(budget.result, Bytes(size(&got)));
-        }
-        let sizes: Vec<usize> = (0..=count).map(|n| size(&Summary { total: count + extra, ..render(n, None) })).collect();
-        let most = (1..=count).rev().find(|&n| sizes[n] <= limit);
-        match (most, &got.budget) {
-            (Some(most), _) => prop_assert_eq!(got.count, most),
-            (None, Some(report)) => prop_assert!(count == 0 || report.strings_truncated == 1),
-            (None, None) => prop_assert!(count == 0),
-        }
     }
 }

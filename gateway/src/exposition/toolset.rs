@@ -147,11 +147,8 @@ impl Tool {
         let filtered = !published.is_unfiltered();
         let budget = program.has_budget() || !call_limits.output.is_none();
         let inputs = inputs(document.inputs.as_deref(), filtered, budget, program.inputs());
-        let inputs = if declared.risk.mutating || !program.has_pages() {
-            PAGES.into_iter().fold(inputs, ReservedInputs::without)
-        } else {
-            inputs
-        };
+        let inputs =
+            if declared.risk.mutating { PAGES.into_iter().fold(inputs, ReservedInputs::without) } else { inputs };
         Ok(Self {
             program,
             filtered,

@@ -124,9 +124,18 @@ fn no_member_name_occurs_twice_in_structured_content() {
             assert_eq!(case.text(input), input, "the first block is the value");
         }
     }
-    // Where nothing is added it is data like any other.
-    let own = r#"{"_pagination":7,"_truncated":1}"#;
-    assert_eq!(advisory("{}").around(own), (None, Some(own.to_owned())));
+    // Where nothing is added, `_pagination` is data like any other. What says that something was cut is only the answer's.
+    for (input, structured) in [
+        (r#"{"_pagination":7,"a":1}"#, r#"{"_pagination":7,"a":1}"#),
+        (r#"{"_truncated":{"shown":1,"total":9},"a":1,"_chunks":"[chunks] 1/9"}"#, r#"{"a":1}"#),
+        (r#"{"_pagination":7,"_\u0063hunks":1}"#, r#"{"_pagination":7}"#),
+        (r#"{"a":{"_chunks":1}}"#, r#"{"a":{"_chunks":1}}"#),
+    ] {
+        for case in [advisory("{}"), advisory("{}").raw(), advisory(r#"{"retain":["/*"]}"#)] {
+            assert_eq!(case.around(input), (None, Some(structured.to_owned())), "{input}");
+            assert_eq!(case.text(input), input, "the first block is the value");
+        }
+    }
 }
 
 #[test]

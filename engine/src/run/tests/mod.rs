@@ -3,6 +3,7 @@
 mod answers;
 mod bounds;
 mod branches;
+mod compact;
 mod enforcement;
 mod finish;
 mod limits;

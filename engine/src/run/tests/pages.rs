@@ -85,6 +85,24 @@ fn the_id_of_a_list_says_that_it_is_divided_in_another_way() {
 }
 
 #[test]
+fn a_number_that_does_not_fit_is_cut_as_text() {
+    let long = "1".repeat(400);
+    let input = format!("[1,{long}]");
+    for limit in [|case: Case| case.budget(300), |case: Case| case.tokens(90)] {
+        let case = || limit(advisory(r#"{"root":""}"#));
+        let (first, _) = shown(&asking(case(), Page::All), &input).unwrap();
+        assert_eq!(first, ["1"]);
+        let two = Page::Chunk(NonZeroUsize::MIN.saturating_add(1));
+        let (items, notice) = shown(&asking(case(), two), &input).unwrap();
+        assert_eq!(items, [format!("\"{}...\"", &long[..61])]);
+        assert!(notice.starts_with("1 of 2 items shown, long text shortened"), "{notice}");
+    }
+    // Numbers that fit, and short ones, stay numbers.
+    let (items, _) = shown(&asking(advisory(r#"{"root":""}"#).budget(3_000), Page::All), &input).unwrap();
+    assert_eq!(items[1], long);
+}
+
+#[test]
 fn nothing_shown_names_no_offset() {
     let items = (0..60).map(|n| format!(r#"{{"id":{n},"title":"item {n}"}}"#)).collect::<Vec<_>>().join(",");
     let (items, notice) =
@@ -98,7 +116,8 @@ fn a_summary_has_windows_and_one_chunk() {
     let case = |page| asking(advisory(r##"{"root":"","compact":{"item":"#{{.n}}"}}"##), page);
     let window = Page::Window { offset: 3, limit: NonZeroUsize::new(2) };
     let filtered = case(window).run(&input);
-    assert_eq!((filtered.text.as_str(), filtered.notice.as_deref()), ("#3\n#4", Some("2 of 9 items shown")));
+    let said = "2 of 9 items shown, offset=5 for more";
+    assert_eq!((filtered.text.as_str(), filtered.notice.as_deref()), ("#3\n#4", Some(said)));
     assert_eq!(case(Page::Chunk(NonZeroUsize::MIN)).text(&input).lines().count(), 9);
     let beyond = case(Page::Chunk(NonZeroUsize::MIN.saturating_add(1))).apply(Input::Json(input.as_bytes()));
     assert!(beyond.is_err_and(|refused| refused.page.is_some()));

@@ -1,0 +1,104 @@
+//! Answers with a list: all of it, what a budget shows of it with its index, or one chunk.
+
+use std::borrow::Cow;
+use std::num::NonZeroUsize;
+
+use super::finish::{Settings, trimmed};
+use super::list::{Items, Listed};
+use super::{Failure, Run};
+use crate::answer::{self, Cut, Output};
+use crate::pages::{Division, Page};
+use crate::{BudgetReport, Bytes};
+
+impl<'p> Run<'p> {
+    /// Answers with a list, or with the page of it that the call asks for.
+    pub(super) fn list(&mut self, settings: &Settings<'p>, items: &Items<'_>) -> Result<Output, Failure> {
+        let window = self.call.page.window(items.len());
+        let whole = window == (0..items.len());
+        let (text, range) = if whole {
+            (Cow::Borrowed(items.text()), items.range())
+        } else {
+            let (text, range) = items.only(window.clone());
+            (Cow::Owned(text), range)
+        };
+        let (format, written) = self.written_as(settings, &text, range);
+        let cut = items.window_cut(&window, self.call.inputs);
+        let output = match self.measured(settings.scale, settings.output(format, written, cut.with(None))) {
+            Ok(output) => {
+                self.call.page.of_one_chunk().map_err(Self::no_page)?;
+                self.report.format = Some(format);
+                return Ok(output);
+            }
+            Err(output) => output,
+        };
+        let original = output.bytes();
+        drop(output);
+        if window.is_empty() {
+            return Ok(self.shrunk(settings, &text, None, (format, cut.with(None)), original));
+        }
+        // An interrupted run has no result.
+        let Some(listed) = self.fit_list(settings, items, &window) else {
+            return Ok(Output::text(settings.frame, String::new(), Cut::default()));
+        };
+        match self.call.page {
+            Page::Chunk(number) if number.get() > 1 => self.chunk(settings, items, &listed.division, number),
+            Page::Chunk(_) | Page::All | Page::Window { .. } => Ok(self.shown(settings, items, listed, original)),
+        }
+    }
+
+    /// Returns the answer with a part of a list.
+    fn shown(&mut self, settings: &Settings<'p>, items: &Items<'_>, listed: Listed, original: Bytes) -> Output {
+        let Listed { format, output, size, json, division, index, list, levels, cut, .. } = listed;
+        let shown = division.shown().len();
+        self.report.chunks = (division.chunks() > 1 && list.is_some()).then_some(division.chunks());
+        self.report.list = list.map(|list| list.to_string());
+        self.report.levels = settings.levels(levels);
+        self.report.format = Some(format);
+        if !settings.scale.fits(size) {
+            let place = answer::List { place: &items.place, total: items.before() };
+            let output = self.shrunk(settings, &json, Some(place), (format, cut.with(index.as_deref())), original);
+            if let Some(report) = &mut self.report.budget {
+                report.items_dropped += division.divided() - shown;
+            }
+            return output;
+        }
+        let items_dropped = division.divided() - shown;
+        let report = trimmed(settings.scale, size.bytes, original);
+        self.report.budget = Some(BudgetReport { items_dropped, ..report });
+        self.finished(settings.scale, output, size)
+    }
+
+    /// Returns the answer with one chunk of a list.
+    fn chunk(
+        &mut self,
+        settings: &Settings<'p>,
+        items: &Items<'_>,
+        division: &Division,
+        number: NonZeroUsize,
+    ) -> Result<Output, Failure> {
+        let chunk = division.chunk(number).map_err(Self::no_page)?;
+        let (text, range) = items.only(chunk.items());
+        let line = self.chunk_line(settings, items, division, number);
+        let cut = Cut { items: items.cut(chunk.len()), index: line.as_deref(), ..Cut::default() };
+        let (format, written) = self.written_as(settings, &text, range);
+        self.report.format = Some(format);
+        self.report.chunks = Some(division.chunks());
+        self.report.list = Some(self.list_id(settings, items).to_string());
+        let output = settings.output(format, written, cut);
+        let original = output.bytes();
+        if let Ok(output) = self.measured(settings.scale, output) {
+            return Ok(output);
+        }
+        // Weights are estimates. What this chunk cannot show is then named by an index of its own.
+        let (first, last) = (chunk.items().next(), chunk.items().next_back());
+        if let (Some(first), Some(last)) = (first, last)
+            && last - first + 1 == chunk.len()
+            && chunk.len() > 1
+            && let Some(listed) = self.fit_list(settings, items, &(first..last + 1))
+        {
+            return Ok(self.shown(settings, items, listed, original));
+        }
+        let list = answer::List { place: &items.place, total: items.before() };
+        Ok(self.shrunk(settings, &text, Some(list), (format, cut), original))
+    }
+}
