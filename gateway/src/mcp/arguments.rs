@@ -80,8 +80,10 @@ impl Reserved {
             let Some(value) = arguments.remove(name) else { continue };
             let invalid = |must: &str| InvalidArguments(format!("`{name}`: {must}"));
             let above_0 = |unit| {
-                let number = whole(value).filter(|number| *number > 0);
-                number.ok_or_else(|| invalid(&format!("must be a whole number of {unit} above 0")))
+                let number = number(value).filter(|number| *number > 0);
+                number
+                    .map(|number| usize::try_from(number).unwrap_or(usize::MAX))
+                    .ok_or_else(|| invalid(&format!("must be a whole number of {unit} above 0")))
             };
             match input {
                 ReservedInput::OutputMode => {
@@ -111,7 +113,8 @@ impl Reserved {
     }
 }
 
-/// Parses a JSON text as a whole number that may be negative. Numbers beyond an `i64` become the nearest one.
+/// Parses a JSON text as a whole number that may be negative: `100`, and `100.0` too, as JSON Schema defines `integer`.
+/// Numbers beyond an `i64` become the nearest one.
 fn number(text: &str) -> Option<i64> {
     if let Ok(number) = serde_json::from_str(text) {
         return Some(number);
@@ -119,17 +122,6 @@ fn number(text: &str) -> Option<i64> {
     let number = serde_json::from_str::<f64>(text).ok()?;
     #[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
     (number.fract() == 0.0).then_some(number as i64)
-}
-
-/// Parses a JSON text as a whole number: `100`, and `100.0` too, as JSON Schema defines `integer`.
-fn whole(text: &str) -> Option<usize> {
-    if let Ok(number) = serde_json::from_str(text) {
-        return Some(number);
-    }
-    let number = serde_json::from_str::<f64>(text).ok()?;
-    // Up to 2^53, doubles represent every whole number.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole and within the range")]
-    (number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number)).then_some(number as usize)
 }
 
 /// Bounds on the arguments of one call.
