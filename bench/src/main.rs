@@ -1,6 +1,6 @@
 //! `cargo run --release -p tamis-bench [-- [issues|items] SIZE_MB ..]` compares the engine with `serde_json::Value` in
 //! one run. With `-- strings`, it measures how fast text becomes a JSON string; with `-- formats`, how fast JSON
-//! becomes TOON and `table`.
+//! becomes TOON and `table`; with `-- fitting`, what it takes to fit a list into a budget.
 //!
 //! The compared programs run in short turns in separate processes, and each reports the processor time of its thread.
 //! The median of the rounds counts. Ratios within one run are reliable; absolute figures depend on the machine.
@@ -9,6 +9,7 @@
 mod baseline;
 #[cfg(test)]
 mod counts;
+mod fitting;
 mod formats;
 mod operations;
 mod payload;
@@ -33,6 +34,7 @@ fn main() -> Result<()> {
     match std::env::args().nth(1).as_deref() {
         Some("strings") => return strings::run(),
         Some("formats") => return formats::run(),
+        Some("fitting") => return fitting::run(),
         _ => {}
     }
     let mut arguments = std::env::args().skip(1).peekable();
