@@ -1,4 +1,4 @@
-//! The baseline: processes that do the same with `serde_json::Value`.
+//! The baselines: processes that do the same by other means, in workspaces of their own.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// Builds `bench/baseline` and returns the folder of its binaries.
+/// Builds a workspace below `bench/` and returns the folder of its binaries.
 ///
 /// # Errors
 /// If cargo fails.
-pub(crate) fn build() -> Result<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("baseline");
+pub(crate) fn build(workspace: &str) -> Result<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(workspace);
     // Its own target folder and no flags of this workspace, as in an independent project.
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--release", "--locked", "--quiet", "--bins"])
@@ -19,7 +19,7 @@ pub(crate) fn build() -> Result<PathBuf> {
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_TARGET_DIR")
         .status()?;
-    ensure!(status.success(), "the baseline does not build");
+    ensure!(status.success(), "bench/{workspace} does not build");
     Ok(folder.join("target/release"))
 }
 

@@ -1,6 +1,7 @@
 //! `cargo run --release -p tamis-bench [-- [issues|items] SIZE_MB ..]` compares the engine with `serde_json::Value` in
 //! one run. With `-- strings`, it measures how fast text becomes a JSON string; with `-- formats`, how fast JSON
-//! becomes TOON and `table`; with `-- fitting`, what it takes to fit a list into a budget.
+//! becomes TOON and `table`; with `-- fitting`, what it takes to fit a list into a budget; with `-- pipeline`, lists of
+//! issues, diffs and others next to `toon-format` and `devboy-format-pipeline`.
 //!
 //! The compared programs run in short turns in separate processes, and each reports the processor time of its thread.
 //! The median of the rounds counts. Ratios within one run are reliable; absolute figures depend on the machine.
@@ -13,6 +14,7 @@ mod fitting;
 mod formats;
 mod operations;
 mod payload;
+mod pipeline;
 mod strings;
 
 use std::hint::black_box;
@@ -35,6 +37,7 @@ fn main() -> Result<()> {
         Some("strings") => return strings::run(),
         Some("formats") => return formats::run(),
         Some("fitting") => return fitting::run(),
+        Some("pipeline") => return pipeline::run(),
         _ => {}
     }
     let mut arguments = std::env::args().skip(1).peekable();
@@ -47,7 +50,7 @@ fn main() -> Result<()> {
         None => Document::ALL.to_vec(),
     };
     let sizes: Vec<f64> = arguments.map(|a| a.parse().context("a size in MB")).collect::<Result<_>>()?;
-    let binaries = baseline::build()?;
+    let binaries = baseline::build("baseline")?;
     for document in documents {
         compare(document, if sizes.is_empty() { document.sizes() } else { &sizes }, &binaries)?;
     }

@@ -36,13 +36,16 @@ pub(crate) fn lints() -> Result<()> {
     step("lints", &mut cargo(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// Builds what no test builds: the fuzz targets with libFuzzer, and the benchmark baseline, which is a separate
-/// workspace.
+/// Builds what no test builds: the fuzz targets with libFuzzer, and what the benchmarks compare with, which are separate
+/// workspaces.
 pub(crate) fn apart() -> Result<()> {
     let fuzz = ["clippy", "--locked", "--package", "tamis-fuzz", "--features", "libfuzzer", "--bins"];
     step("fuzz targets", cargo(fuzz).args(["--", "-D", "warnings"]))?;
-    let mut baseline = cargo(["check", "--locked", "--all-targets"]);
-    step("benchmark baseline", baseline.current_dir(root().join("bench/baseline")))
+    for workspace in ["bench/baseline", "bench/pipeline"] {
+        let mut check = cargo(["check", "--locked", "--all-targets"]);
+        step(workspace, check.current_dir(root().join(workspace)))?;
+    }
+    Ok(())
 }
 
 /// Builds the API documentation with warnings denied.
