@@ -20,6 +20,8 @@ const LEGACY: &str = "2025-11-25";
 /// Versions that a server may choose in the legacy era.
 const LEGACY_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
+/// The time in which a server says whether it speaks the modern era. Some servers never answer a request that they do not know.
+const DISCOVERY: Duration = Duration::from_secs(10);
 /// The longest time for one request, with its answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of bytes of one answer: the largest list, with room for its envelope and for what is not pinned.
@@ -56,6 +58,9 @@ enum Failure {
     /// The server answered with an error, so another era may fit.
     #[error("the server refused `{method}`: {message}")]
     Refused { method: String, message: String },
+    /// The server answered with something that is not a result, so another era may fit.
+    #[error("the answer to `{method}` {message}")]
+    Unusable { method: String, message: String },
     /// Anything else.
     #[error(transparent)]
     Other(#[from] anyhow::Error),
@@ -69,10 +74,11 @@ pub(super) async fn list(url: &Url, headers: HeaderMap) -> anyhow::Result<Listed
     // A credential is for the host that the caller named.
     let client = Client::builder().redirect(Policy::none()).timeout(TIMEOUT).default_headers(headers).build()?;
     let mut session = Session { client, url: url.clone(), version: MODERN, id: None, next: 0 };
-    let discovered = match session.request("server/discover", json!({})).await {
-        Ok(result) if is_modern(result.get()) => result,
-        Ok(_) | Err(Failure::Refused { .. }) => session.initialize().await?,
-        Err(Failure::Other(error)) => return Err(error),
+    let discovery = tokio::time::timeout(DISCOVERY, session.request("server/discover", json!({}))).await;
+    let discovered = match discovery {
+        Ok(Ok(result)) if is_modern(result.get()) => result,
+        Ok(Err(Failure::Other(error))) => return Err(error),
+        Ok(Ok(_) | Err(Failure::Refused { .. } | Failure::Unusable { .. })) | Err(_) => session.initialize().await?,
     };
     let Hello { server_info } = serde_json::from_str(discovered.get()).unwrap_or_default();
     let tools = session.tools().await;
@@ -206,6 +212,7 @@ impl Session {
         if let Some(session) = response.headers().get("mcp-session-id") {
             self.id = Some(session.clone());
         }
+        let unusable = |message: String| Failure::Unusable { method: method.to_owned(), message };
         let refused = |message: String| Failure::Refused { method: method.to_owned(), message };
         match answer(response, id).await {
             Ok(Some(Message { error: Some(RpcError { code, message }), .. })) => {
@@ -213,8 +220,8 @@ impl Session {
             }
             Ok(Some(Message { result: Some(result), .. })) if status.is_success() => Ok(result),
             _ if !status.is_success() => Err(refused(status.to_string())),
-            Ok(_) => Err(anyhow::anyhow!("the server's answer to `{method}` has no result").into()),
-            Err(error) => Err(error.context(format!("the answer to `{method}`")).into()),
+            Ok(_) => Err(unusable("has no result".to_owned())),
+            Err(error) => Err(unusable(format!("{error:#}"))),
         }
     }
 

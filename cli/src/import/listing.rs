@@ -89,7 +89,7 @@ pub(super) fn listing<'a>(listed: impl IntoIterator<Item = &'a str>) -> Listing 
         }
     }
     if beyond > 0 {
-        let reason = format!("{beyond} tools exceed the limit of {MAX_TOOLS} tools and {} MiB", MAX_LIST_BYTES >> 20);
+        let reason = format!("{beyond} more than the limit of {MAX_TOOLS} tools and {} MiB", MAX_LIST_BYTES >> 20);
         listing.left_out.push(LeftOut { tool: String::new(), reason });
     }
     listing

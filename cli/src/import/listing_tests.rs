@@ -59,7 +59,7 @@ fn the_limits_are_reached() {
     let many: Vec<String> = (0..MAX_TOOLS + 2).map(|n| tool(&format!("t{n:04}"))).collect();
     let found = listing(many.iter().map(String::as_str));
     assert_eq!(found.tools.len(), MAX_TOOLS);
-    assert!(found.left_out[0].reason.contains("2 tools exceed the limit"), "{:?}", found.left_out);
+    assert!(found.left_out[0].reason.contains("2 more than the limit"), "{:?}", found.left_out);
 
     let description = "x".repeat(3 << 20);
     let large =
@@ -67,7 +67,7 @@ fn the_limits_are_reached() {
     let (first, second) = (large("a"), large("b"));
     let found = listing([&*first, &*second]);
     assert_eq!(found.tools.keys().collect::<Vec<_>>(), ["a"]);
-    assert!(found.left_out[0].reason.contains("1 tools exceed"), "{:?}", found.left_out);
+    assert!(found.left_out[0].reason.contains("1 more than"), "{:?}", found.left_out);
 }
 
 #[test]

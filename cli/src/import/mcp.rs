@@ -151,7 +151,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => output::write(args.form(&tree, &url).as_bytes())?,
         Some(file) => {
             write(&file, &args.form(&tree, &url), args.force)?;
-            output::write(format!("{}: {count} tools\n", file.display()).as_bytes())?;
+            output::write(format!("{}: {}\n", file.display(), counted(count)).as_bytes())?;
         }
     }
     if count == 0 {
@@ -217,7 +217,7 @@ impl Args {
         }
         let said = match self.output {
             Form::Json => format!("{}\n", report(&pinned.path, &changes, &found.left_out, update)),
-            Form::Yaml if changes.is_empty() => format!("{path}: {} tools, no difference\n", pinned.tools.len()),
+            Form::Yaml if changes.is_empty() => format!("{path}: {}, no difference\n", counted(pinned.tools.len())),
             Form::Yaml => {
                 let done = if update { format!("{path}: updated\n") } else { String::new() };
                 describe(&changes, (&pinned.tools, &found.tools), self.update) + &done
@@ -283,6 +283,10 @@ fn write(file: &Path, text: &str, force: bool) -> anyhow::Result<()> {
         .open(file)
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn counted(tools: usize) -> String {
+    format!("{tools} {}", if tools == 1 { "tool" } else { "tools" })
 }
 
 /// Returns the comparison as JSON.

@@ -32,6 +32,8 @@ pub(crate) struct Behaviour {
     pub(crate) unbounded: bool,
     /// Where it redirects every request.
     pub(crate) redirect: Option<String>,
+    /// What it answers to `server/discover` in place of JSON.
+    pub(crate) page: Option<String>,
     /// Bytes of white space before each answer.
     pub(crate) padding: usize,
 }
@@ -91,6 +93,12 @@ async fn answer(State(behaviour): State<Arc<Mutex<Behaviour>>>, headers: HeaderM
     let Some(id) = message.get("id").filter(|id| !id.is_null()) else { return StatusCode::ACCEPTED.into_response() };
     let fresh = r#""resultType":"complete","ttlMs":0,"cacheScope":"private""#;
     let result = match message["method"].as_str().unwrap_or_default() {
+        "server/discover" if behaviour.page.is_some() => {
+            return behaviour.page.unwrap_or_default().into_response();
+        }
+        "initialize" => format!(
+            r#"{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"old","version":"6"}}}}"#
+        ),
         "server/discover" => format!(
             r#"{{{fresh},"supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"fixture","version":"7"}}}}"#
         ),

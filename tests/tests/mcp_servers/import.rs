@@ -103,7 +103,7 @@ async fn tools_that_cannot_be_pinned_are_left_out() -> Result<()> {
     let tools = vec![tool("a", "one"), tool("two words", "one"), network.to_owned(), tool("b", "x"), tool("b", "y")];
     let server = Server::start(Behaviour { tools, ..Behaviour::default() }).await?;
     let ran = import(&folder, &[&server.url, "-o", "s.yaml"]).await?;
-    assert_eq!((ran.code, ran.out.as_str()), (0, "s.yaml: 1 tools\n"));
+    assert_eq!((ran.code, ran.out.as_str()), (0, "s.yaml: 1 tool\n"));
     let lines: Vec<&str> = ran.err.lines().collect();
     assert!(lines.len() == 3 && lines.iter().all(|line| line.starts_with("warning: left out ")), "{}", ran.err);
     assert!(lines[0].contains("two words: is not a valid tool name"), "{}", ran.err);
@@ -141,7 +141,7 @@ async fn a_server_that_cannot_be_asked_is_an_error_and_nothing_is_written() -> R
 
     let server = Server::start(Behaviour { token: Some("t-1".to_owned()), ..one() }).await?;
     let ran = import(&folder, &[&server.url, "--bearer-env", "SAMPLE_TOKEN", "-o", "s.yaml"]).await?;
-    assert_eq!((ran.code, ran.out.as_str()), (0, "s.yaml: 1 tools\n"), "{}", ran.err);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "s.yaml: 1 tool\n"), "{}", ran.err);
     let written = fs::read_to_string(folder.path().join("s.yaml"))?;
     assert!(
         written.contains("secretRef:\n        name: fixture\n        key: token\n") && !written.contains("t-1"),
@@ -152,5 +152,16 @@ async fn a_server_that_cannot_be_asked_is_an_error_and_nothing_is_written() -> R
     let ran = import(&folder, &[&server.url, "--bearer-env", "SAMPLE_TOKEN", "-o", "s.yaml"]).await?;
     assert_eq!(ran.code, 1, "{}", ran.out);
     assert_eq!(fs::read_to_string(folder.path().join("s.yaml"))?, "a: file of mine\n");
+    Ok(())
+}
+
+/// A server that answers an unknown request with a page speaks the legacy era.
+#[tokio::test]
+async fn a_server_that_does_not_know_the_modern_era_is_asked_in_the_other() -> Result<()> {
+    let folder = Folder::new()?;
+    let page = Some("<html>405</html>".to_owned());
+    let server = Server::start(Behaviour { tools: vec![tool("a", "one")], page, ..Behaviour::default() }).await?;
+    let ran = import(&folder, &[&server.url, "-o", "."]).await?;
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "./old.yaml: 1 tool\n", ""));
     Ok(())
 }
