@@ -16,7 +16,8 @@ pub struct ItemForms<'p, 'i> {
 /// The value and the size of a form of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemForm {
-    /// The value in millionths of an ordinary item (`docs/filters/values.md`).
+    /// The value in millionths of an ordinary item (`docs/filters/values.md`). 0 for a form that shows nothing of the
+    /// item, which no budget chooses.
     pub value: u64,
     /// The bytes of the form as compact JSON.
     pub bytes: usize,
@@ -27,7 +28,9 @@ impl ItemForms<'_, '_> {
     #[must_use]
     pub fn measure(&self) -> Vec<ItemForm> {
         let mut forms = Vec::with_capacity(self.details.len());
-        let each = |Detail { value, bytes }| forms.push(ItemForm { value, bytes });
+        let each = |Detail { value, bytes, shows }| {
+            forms.push(ItemForm { value: if shows { value } else { 0 }, bytes });
+        };
         self.details.each(self.worth, &mut String::new(), &Work::unlimited(), each);
         forms
     }
@@ -97,6 +100,9 @@ mod tests {
         assert_eq!([0, 1, 2].map(|form| forms[0].level(form)), [None, Some(0), Some(1)]);
         let measured: Vec<_> = forms[0].measure().iter().map(|form| (form.value, form.bytes)).collect();
         assert_eq!(measured, [(1_000_000, items[0].len()), (700_000, 26), (400_000, 12)]);
+        // Nothing is left of an item that has none of the fields.
+        let forms_of_other = program.forms(&[r#"{"other":1}"#], false);
+        assert_eq!(forms_of_other[0].measure().iter().map(|form| form.value).collect::<Vec<_>>(), [1_000_000, 0, 0]);
         // The last of two items is worth 0.3, and a number has no levels.
         assert_eq!(forms[1].measure().iter().map(|form| form.value).collect::<Vec<_>>(), [300_000]);
     }
