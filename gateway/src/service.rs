@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tamis_config::carrier::Unreadable;
 use tamis_config::{Call, Digest, PaginationKind, ServiceDocument, ServiceTool, reads};
+use tamis_engine::JsonText;
 use tamis_schema::{Patterns, Schema};
 
 use crate::mcp::encode;
@@ -86,7 +87,7 @@ impl Contract {
             .map_err(|problems| problems.first().map(ToString::to_string).unwrap_or_default())?;
         let arguments = argument_names(&schema);
         let annotations = match &tool.call {
-            Call::Mcp(call) => call.annotations.as_ref().map(|text| text.as_str()),
+            Call::Mcp(call) => call.annotations.as_ref().map(JsonText::as_str),
             Call::Http(_) | Call::Alias(_) => None,
         };
         let listed = json!([tool.title, tool.description, schema, tool.risk, annotations]).to_string();

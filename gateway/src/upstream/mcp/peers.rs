@@ -13,9 +13,9 @@ use super::pins::Verdict;
 use crate::upstream::auth::Authentication;
 
 /// The most credentials of a service that are known at once. An exposition has one, and another one after each rotation.
-const MAX_PEERS: usize = 64;
+const MAX_PEERS: usize = 1_024;
 /// The most sessions for each credential.
-const MAX_SESSIONS: usize = 256;
+const MAX_SESSIONS: usize = 1_024;
 /// How long a comparison holds if the server does not say.
 const VALID: Duration = Duration::from_secs(300);
 /// How long a comparison holds at least, and at most, whatever the server says.
@@ -28,7 +28,7 @@ pub(super) fn validity(ttl_ms: Option<u64>) -> Duration {
 }
 
 /// The credential that requests carry, for comparison only. Its `Debug` shows nothing.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(PartialEq, Eq, Hash)]
 struct Identity {
     header: Option<HeaderValue>,
     query: Option<String>,
@@ -40,41 +40,52 @@ impl fmt::Debug for Identity {
     }
 }
 
+impl Identity {
+    fn of(authentication: &Authentication<'_>) -> Self {
+        let header = authentication.header.as_ref().map(|(_, value)| value.clone());
+        Self { header, query: authentication.query.clone() }
+    }
+}
+
 /// The peers of a service.
 #[derive(Debug, Default)]
-pub(super) struct Peers(Mutex<Vec<(Identity, Arc<Peer>)>>);
+pub(super) struct Peers(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    peers: HashMap<Identity, (Arc<Peer>, u64)>,
+    /// Counts the uses of peers.
+    uses: u64,
+}
 
 impl Peers {
-    /// Returns the peer for a credential.
+    /// Returns the peer for a credential. The one that was unused for longest goes if there are too many.
     pub(super) fn of(&self, authentication: &Authentication<'_>) -> Arc<Peer> {
-        let mut peers = self.lock();
-        if let Some(found) = find(&peers, authentication) {
-            return found;
+        let mut known = self.lock();
+        let Known { peers, uses } = &mut *known;
+        *uses += 1;
+        let identity = Identity::of(authentication);
+        if let Some((peer, used)) = peers.get_mut(&identity) {
+            *used = *uses;
+            return Arc::clone(peer);
         }
-        if peers.len() == MAX_PEERS {
-            peers.remove(0);
+        if peers.len() >= MAX_PEERS {
+            let oldest = peers.values().map(|(_, used)| *used).min();
+            peers.retain(|_, (_, used)| Some(*used) != oldest);
         }
-        let header = authentication.header.as_ref().map(|(_, value)| value.clone());
-        let identity = Identity { header, query: authentication.query.clone() };
         let peer = Arc::<Peer>::default();
-        peers.push((identity, Arc::clone(&peer)));
+        peers.insert(identity, (Arc::clone(&peer), *uses));
         peer
     }
 
     /// Returns the peer for a credential, if there is one.
     pub(super) fn known(&self, authentication: &Authentication<'_>) -> Option<Arc<Peer>> {
-        find(&self.lock(), authentication)
+        self.lock().peers.get(&Identity::of(authentication)).map(|(peer, _)| Arc::clone(peer))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Identity, Arc<Peer>)>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn find(peers: &[(Identity, Arc<Peer>)], authentication: &Authentication<'_>) -> Option<Arc<Peer>> {
-    let header = authentication.header.as_ref().map(|(_, value)| value);
-    let is_it = |identity: &Identity| identity.header.as_ref() == header && identity.query == authentication.query;
-    peers.iter().find(|(identity, _)| is_it(identity)).map(|(_, peer)| Arc::clone(peer))
 }
 
 /// A server, as one credential sees it.

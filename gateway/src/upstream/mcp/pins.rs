@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use tamis_config::{Call, McpCall, ServiceDocument, ServiceTool, same_annotations, same_json};
+use tamis_engine::JsonText;
 
 /// The most tools of a list that are read.
 const MAX_TOOLS: usize = 1_000;
@@ -242,8 +243,8 @@ fn difference(pinned: &ServiceTool, listed: &ListedTool<'_>) -> Option<Withheld>
         text(pinned.title.as_deref(), listed.title),
         text(pinned.description.as_deref(), listed.description),
         schema(Some(pinned.input_schema.as_str()), listed.input_schema),
-        schema(pinned.output_schema.as_ref().map(|schema| schema.as_str()), listed.output_schema),
-        same_annotations(annotations.map(|text| text.as_str()), listed.annotations.map(RawValue::get)),
+        schema(pinned.output_schema.as_ref().map(JsonText::as_str), listed.output_schema),
+        same_annotations(annotations.map(JsonText::as_str), listed.annotations.map(RawValue::get)),
     ];
     let bits = same.iter().enumerate().filter(|(_, same)| !**same).fold(0, |bits, (bit, _)| bits | 1 << bit);
     (bits != 0).then_some(Withheld::Changed(Difference(bits)))

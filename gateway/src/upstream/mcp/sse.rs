@@ -174,11 +174,8 @@ impl EventParser {
     /// Notes that the value of a field begins, if it does.
     fn begin_value(&mut self) -> Result<(), TooLarge> {
         match self.line {
-            Line::Colon(Field::Data) => {
-                if std::mem::replace(&mut self.has_data, true) {
-                    self.append(b"\n")?;
-                }
-            }
+            Line::Colon(Field::Data) if self.has_data => self.append(b"\n")?,
+            Line::Colon(Field::Data) => self.has_data = true,
             Line::Colon(Field::Event) => self.kind = Kind::Message(0),
             _ => {}
         }

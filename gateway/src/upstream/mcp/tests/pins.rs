@@ -41,7 +41,7 @@ fn withheld(pins: &Arc<Pins>, listed: &[Value]) -> Option<String> {
 fn a_tool_is_withheld_for_any_part_that_differs() {
     let (pinned, listed) = full();
     let pins = pins(&json!({"read": pinned}));
-    assert_eq!(withheld(&pins, &[listed.clone()]), None);
+    assert_eq!(withheld(&pins, std::slice::from_ref(&listed)), None);
     for (change, parts) in [
         (json!({"title": "t"}), "title"),
         (json!({"title": null}), "title"),
@@ -69,8 +69,11 @@ fn a_tool_is_withheld_that_is_missing_or_repeated() {
     let pins = pins(&json!({"read": pinned, "same": pinned}));
     let other = json!({"name": "other", "inputSchema": {}});
     let missing = "missing: the server does not list it any more";
-    for list in [&[][..], &[other.clone()], &[json!({"name": 7}), json!("get"), json!(null), json!(["get"]), json!({})]]
-    {
+    for list in [
+        &[][..],
+        std::slice::from_ref(&other),
+        &[json!({"name": 7}), json!("get"), json!(null), json!(["get"]), json!({})],
+    ] {
         assert_eq!(withheld(&pins, list).as_deref(), Some(missing), "{list:?}");
     }
     let repeated = [listed.clone(), other.clone(), listed.clone()];
