@@ -96,18 +96,17 @@ async fn answer(State(behaviour): State<Arc<Mutex<Behaviour>>>, headers: HeaderM
         "server/discover" if behaviour.page.is_some() => {
             return behaviour.page.unwrap_or_default().into_response();
         }
-        "initialize" => format!(
-            r#"{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"old","version":"6"}}}}"#
-        ),
+        "initialize" => {
+            r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"6"}}"#
+                .to_owned()
+        }
         "server/discover" => format!(
             r#"{{{fresh},"supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"fixture","version":"7"}}}}"#
         ),
         "tools/list" => {
             let page: usize = message["params"]["cursor"].as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
             let tool = behaviour.tools.get(page).map_or("", String::as_str);
-            let next = if page + 1 < behaviour.tools.len() {
-                format!(r#","nextCursor":"{}""#, page + 1)
-            } else if behaviour.unbounded {
+            let next = if page + 1 < behaviour.tools.len() || behaviour.unbounded {
                 format!(r#","nextCursor":"{}""#, page + 1)
             } else if behaviour.endless {
                 r#","nextCursor":"0""#.to_owned()
