@@ -65,7 +65,7 @@ async fn the_prometheus_operators_definitions_accept_the_charts_objects() -> Res
     assert_eq!(monitor["spec"]["namespaceSelector"], json!({"any": true}), "{monitor}");
     let rule = get(&cluster, "prometheusrule", "tamis").await?;
     let (recorded, alerts): (Vec<&Value>, Vec<&Value>) = rules(&rule).into_iter().partition(|r| r["alert"].is_null());
-    assert_eq!((recorded.len(), alerts.len()), (12, 18));
+    assert_eq!((recorded.len(), alerts.len()), (14, 18));
     valid(&rule)?;
     for board in ["savings", "gateway", "operator"] {
         let map = get(&cluster, "configmap", &format!("tamis-dashboard-{board}")).await?;

@@ -1,7 +1,5 @@
 //! Explains a call that failed upstream: to the caller, in metrics and in the log.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use tamis_config::{CredentialRef, ServiceTool};
 use tamis_engine::Enforcement;
@@ -31,7 +29,9 @@ pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
 /// Returns the text that explains a failed call to its caller. Under `Enforced` it holds nothing of the upstream's
 /// answer.
 pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error: &UpstreamError) -> String {
-    let advisory = active.exposition.enforcement == Enforcement::Advisory;
+    let exposition = active.exposition;
+    let advisory = exposition.enforcement == Enforcement::Advisory;
+    let allows = |text: &str| exposition.allows(text);
     active.outcome = match error {
         UpstreamError::Argument { .. } => Outcome::InvalidArguments,
         UpstreamError::Timeout { .. } => Outcome::Timeout,
@@ -47,12 +47,12 @@ pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error
                 Some(mapped) => format!("The upstream answered {status}: {mapped}"),
                 None => format!("The upstream answered {status}."),
             };
-            with_excerpt(message, advisory.then_some(body))
+            with_excerpt(message, advisory.then_some(body), allows)
         }
         UpstreamError::Tool { body: said } | UpstreamError::Rpc { message: said, .. } => {
             active.status = 200;
             active.output = Some(said.clone());
-            with_excerpt(format!("{}.", capitalised(&error.to_string())), advisory.then_some(said))
+            with_excerpt(format!("{}.", capitalised(&error.to_string())), advisory.then_some(said), allows)
         }
         UpstreamError::NotReady(inner) => {
             let why = match &**inner {
@@ -60,7 +60,7 @@ pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error
                 inner => inner.to_string(),
             };
             let message = format!("The upstream is not ready for calls, and the call was not sent: {why}.");
-            with_excerpt(message, inner.body().filter(|_| advisory))
+            with_excerpt(message, inner.body().filter(|_| advisory), allows)
         }
         UpstreamError::Withheld(why) => format!(
             "The tool was not called: {why}. The operator of the gateway can review and accept the change with \
@@ -102,26 +102,81 @@ fn withheld(active: &ActiveCall<'_>, credential: Option<&CredentialRef>, event: 
     text.to_owned()
 }
 
-/// Appends the beginning of what the upstream said, if the caller may see that.
-fn with_excerpt(mut message: String, said: Option<&Bytes>) -> String {
-    if let Some(said) = said.filter(|said| !said.is_empty()) {
-        message.push('\n');
-        message.push_str(&excerpt(said));
+/// Appends the beginning of what the upstream said, if the caller may see that: as much of it as `allows` accepts
+/// together with the message.
+fn with_excerpt(message: String, said: Option<&Bytes>, allows: impl Fn(&str) -> bool) -> String {
+    let Some(said) = said.filter(|said| !said.is_empty()) else { return message };
+    let is_whole = said.len() <= ERROR_BODY;
+    let said = String::from_utf8_lossy(&said[..said.len().min(ERROR_BODY)]);
+    let shown = |end: usize| {
+        let dots = if is_whole && end == said.len() { "" } else { "..." };
+        format!("{message}\n{}{dots}", &said[..end])
+    };
+    let all = shown(said.len());
+    if allows(&all) {
+        return all;
     }
-    message
-}
-
-/// Returns the beginning of an error body, as text.
-fn excerpt(body: &[u8]) -> Cow<'_, str> {
-    if body.len() <= ERROR_BODY {
-        return String::from_utf8_lossy(body);
+    // A longer text may have fewer tokens, so what is returned is a text that was accepted.
+    let (mut accepted, mut fits, mut exceeds) = (None, 0, said.len());
+    loop {
+        let middle = said.floor_char_boundary(usize::midpoint(fits, exceeds));
+        let middle = if middle > fits { middle } else { said.ceil_char_boundary(fits + 1) };
+        if middle >= exceeds {
+            return accepted.unwrap_or(message);
+        }
+        let text = shown(middle);
+        if allows(&text) {
+            (accepted, fits) = (Some(text), middle);
+        } else {
+            exceeds = middle;
+        }
     }
-    let mut text = String::from_utf8_lossy(&body[..ERROR_BODY]).into_owned();
-    text.push_str("...");
-    Cow::Owned(text)
 }
 
 fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn excerpt(said: &[u8], most: usize) -> String {
+        with_excerpt("Failed.".to_owned(), Some(&Bytes::copy_from_slice(said)), |text| text.len() <= most)
+    }
+
+    #[test]
+    fn an_excerpt_is_as_long_as_allowed() {
+        let long = "x".repeat(ERROR_BODY + 1);
+        for (said, most, expected) in [
+            ("no such item", 100, "Failed.\nno such item"),
+            ("no such item", 20, "Failed.\nno such item"),
+            ("no such item", 19, "Failed.\nno such ..."),
+            ("no such item", 12, "Failed.\nn..."),
+            // The message itself is not cut.
+            ("no such item", 11, "Failed."),
+            ("no such item", 0, "Failed."),
+            ("", 100, "Failed."),
+            // Between characters.
+            ("\u{e4}\u{f6}\u{fc}\u{df}", 15, "Failed.\n\u{e4}\u{f6}..."),
+            ("\u{e4}\u{f6}\u{fc}\u{df}", 14, "Failed.\n\u{e4}..."),
+            (&long, usize::MAX, &format!("Failed.\n{}...", &long[1..])),
+            (&long, 108, &format!("Failed.\n{}...", &long[..97])),
+        ] {
+            assert_eq!(excerpt(said.as_bytes(), most), expected, "{} bytes in {most}", said.len());
+        }
+        assert_eq!(with_excerpt("Failed.".to_owned(), None, |_| true), "Failed.");
+    }
+
+    #[test]
+    fn every_excerpt_within_a_limit_was_accepted() {
+        let said = "\u{1f600}a\u{e4}".repeat(40);
+        for most in 0..said.len() + 20 {
+            let text = excerpt(said.as_bytes(), most);
+            assert!(text.len() <= most.max(7), "{most}: {text}");
+            // Another character would not have fitted.
+            assert!(text == "Failed." || text.ends_with(&said) || text.len() + 4 > most, "{most}: {text}");
+        }
+    }
 }

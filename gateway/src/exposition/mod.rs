@@ -14,7 +14,7 @@ use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
 use tamis_config::carrier::Unreadable;
 use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, TokenSettings, reads};
-use tamis_engine::{Call, Enforcement, Factor, Report, TokenCounter, Tokenizer};
+use tamis_engine::{Budget, Call, Enforcement, Factor, Report, TokenCounter, Tokenizer};
 use tamis_tokens::{TokenizerName, Vocabulary};
 
 use crate::access::{AuthError, KeyDigest};
@@ -193,6 +193,14 @@ impl Exposition {
             inputs: tool.reserved.pages(),
             ..asked
         }
+    }
+
+    /// Returns whether a text is within the limit on answers. Text of the upstream in an error is held to it too.
+    pub(crate) fn allows(&self, text: &str) -> bool {
+        let Budget { bytes, tokens } = self.limits.output.budget();
+        let counter = TokenCounter { tokenizer: &*self.tokenizer, factor: self.factor };
+        bytes.is_none_or(|most| text.len() <= most.0)
+            && tokens.is_none_or(|most| counter.count(text, most, &mut |_| true).is_some_and(|counted| counted <= most))
     }
 
     /// Returns the sizes by which a call's saved tokens are estimated. No vocabulary is loaded for it: one that is not

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tamis_config::OutputLimits;
 use tamis_engine::Enforcement::{Advisory, Enforced};
 
 use crate::support::{Page, Running, Upstream, exposition, options, service, start, text, tool};
@@ -73,6 +74,38 @@ async fn failures_of_the_upstream_give_a_status_and_a_reason() {
     // The test can tell: saving context only, the body helps the model.
     let open = running.call("open", "status", json!({})).await;
     assert!(text(&open).contains(SECRET), "{open}");
+}
+
+#[tokio::test]
+async fn what_the_upstream_says_in_an_error_is_within_the_limit_on_answers() {
+    let upstream = Upstream::start().await;
+    let said = "There is no item with this number. ".repeat(100);
+    upstream.page("/long", Page { status: 404, kind: "text/plain", body: said.clone(), delay: Duration::ZERO });
+    let service = service(&upstream.base, &json!({"long": tool("/long")}));
+    let running = start(options()).await;
+    let limits = [
+        ("free", OutputLimits { bytes: None, tokens: None }),
+        ("bytes", OutputLimits { bytes: Some(200), tokens: None }),
+        ("tokens", OutputLimits { bytes: None, tokens: Some(30) }),
+    ];
+    let documents = limits.map(|(name, output)| {
+        let mut document = exposition(name, &service, Advisory, &[("long", None)]);
+        document.limits.output = output;
+        document.at_lowest_version()
+    });
+    assert_eq!(running.gateway.apply(&crate::support::snapshot(&service, documents)).failed, []);
+    let said = format!("The upstream answered 404.\n{said}");
+    let [free, bytes, tokens] = ["free", "bytes", "tokens"].map(|name| running.call(name, "long", json!({})));
+    let (free, bytes, tokens) = tokio::join!(free, bytes, tokens);
+    let (free, bytes, tokens) = (text(&free), text(&bytes), text(&tokens));
+    assert_eq!(free, said);
+    assert_eq!(bytes, format!("{}...", &said[..197]));
+    let count = |text: &str| {
+        let tokenizer = tamis_tokens::tokenizer(tamis_tokens::TokenizerName::default());
+        tokenizer.count(text, usize::MAX, &mut |_| true).expect("nothing interrupts it")
+    };
+    let shown = tokens.strip_suffix("...").expect("it is cut");
+    assert!(said.starts_with(shown) && (28..=30).contains(&count(tokens)), "{} tokens: {tokens}", count(tokens));
 }
 
 #[tokio::test]
