@@ -27,7 +27,6 @@ impl Step {
 /// more (Dantzig's bound, for several forms of an item).
 ///
 /// `items` has the forms of each item, in any order.
-#[expect(clippy::cast_precision_loss, reason = "values of 2^52 millionths are beyond any list")]
 pub(super) fn fractional_optimum(items: &[Vec<Form>], budget: f64) -> f64 {
     let mut steps: Vec<Step> = items.iter().flat_map(|forms| hull(forms)).collect();
     // Along the hull of one item the density falls, so its steps stay in their order.

@@ -33,8 +33,8 @@ fn apply(case: &Case, input: &str) -> Result<Filtered, Refused> {
     fast
 }
 
-fn get(case: Case, input: &str) -> (String, String) {
-    let filtered = apply(&case, input).unwrap();
+fn get(case: &Case, input: &str) -> (String, String) {
+    let filtered = apply(case, input).unwrap();
     (filtered.text, filtered.notice.unwrap_or_default())
 }
 
@@ -94,24 +94,24 @@ fn a_strategy_says_which_lines_are_shown() {
     let input = numbered(40);
     let last = |range: std::ops::Range<usize>| range.map(|n| format!("title {n:03}")).collect::<Vec<_>>().join("\n");
     // 150 bytes: the object around the summary takes 50, and each line 11, with the line end in JSON.
-    assert_eq!(get(advisory(&filter(r#""strategy":"element_count""#)), &input).0, last(0..9));
-    assert_eq!(get(enforced(&filter(r#""strategy":"cascading""#)), &input).0, last(31..40));
+    assert_eq!(get(&advisory(&filter(r#""strategy":"element_count""#)), &input).0, last(0..9));
+    assert_eq!(get(&enforced(&filter(r#""strategy":"cascading""#)), &input).0, last(31..40));
     let first = r#""strategy":{"name":"cascading","newest":"first"}"#;
-    assert_eq!(get(enforced(&filter(first)), &input).0, last(0..9));
+    assert_eq!(get(&enforced(&filter(first)), &input).0, last(0..9));
     // Fields that no line shows may decide.
-    let threads = get(advisory(&filter(r#""strategy":"thread_level""#)), &input).0;
+    let threads = get(&advisory(&filter(r#""strategy":"thread_level""#)), &input).0;
     assert!(threads.lines().count() == 9 && threads.lines().all(|line| line.ends_with(['1', '3', '5', '7', '9'])));
-    let groups = get(advisory(&filter(r#""strategy":{"name":"default","group":"kind"}"#)), &input).0;
+    let groups = get(&advisory(&filter(r#""strategy":{"name":"default","group":"kind"}"#)), &input).0;
     let of = |kind: usize| groups.lines().filter(|line| line[6..].parse::<usize>().unwrap() % 3 == kind).count();
     assert_eq!([of(0), of(1), of(2)], [3, 3, 3]);
     // Expressions see the line, not the item.
     let ends = |boost: &str| {
-        get(advisory(&filter(&format!(r#""strategy":{{"name":"head_tail","boost":["{boost}"]}}"#))), &input).0
+        get(&advisory(&filter(&format!(r#""strategy":{{"name":"head_tail","boost":["{boost}"]}}"#))), &input).0
     };
     assert!(ends("title 020").contains("title 020"));
     assert_eq!(ends("resolved"), format!("{}\n{}", last(0..3), last(34..40)));
     let levels = filter(r#""strategy":"element_count","levels":{"m":["n"]}"#);
-    assert_eq!(get(advisory(&levels), &input).0, last(0..9), "levels do nothing");
+    assert_eq!(get(&advisory(&levels), &input).0, last(0..9), "levels do nothing");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn the_index_of_a_summary_names_its_items() {
             assert_eq!(fetched.text, format!("{count} of 300\n{}", lines.join("\n")));
             let said = format!("chunk {number} (offset={next}, limit={count}): {count} items, #{next} ");
             assert!(notice.contains(&said), "{said} in {notice}");
-            let (text, _) = get(asking(case(), window(next, count)), &input);
+            let (text, _) = get(&asking(case(), window(next, count)), &input);
             assert_eq!(text, fetched.text, "offset and limit take the numbers of the index");
             next += count;
         }
@@ -165,11 +165,11 @@ fn an_index_of_a_summary_shows_no_field_that_the_lines_do_not() {
     let filter = |chunks: &str| {
         format!(r#"{{"root":"","compact":{{"item":"{{{{.title}}}}"}},"output":{{"preset":"issues"{chunks}}}}}"#)
     };
-    let (_, notice) = get(asking(enforced(&filter("")).budget(1_500), Page::All), &input);
+    let (_, notice) = get(&asking(enforced(&filter("")).budget(1_500), Page::All), &input);
     assert!(notice.contains("chunk 1 (") && !notice.contains("secret"), "{notice}");
     // Unless the filter says so.
     let named = filter(r#","chunks":{"summary":"{{counts .labels.name}}"}"#);
-    let (_, notice) = get(asking(enforced(&named).budget(1_500), Page::All), &input);
+    let (_, notice) = get(&asking(enforced(&named).budget(1_500), Page::All), &input);
     assert!(notice.contains("): secret "), "{notice}");
 }
 
@@ -200,20 +200,20 @@ fn windows_of_a_summary_have_the_numbers_of_the_whole_list() {
     let filter = r##"{"root":"","maxItems":90,"compact":{"item":"#{{.n}}","footer":"{{.Remaining}} more"}}"##;
     let input = numbered(100);
     assert_eq!(
-        get(asking(advisory(filter), window(3, 2)), &input),
+        get(&asking(advisory(filter), window(3, 2)), &input),
         ("#3\n#4\n98 more".to_owned(), "2 of 100 items shown, offset=5 for more".to_owned())
     );
-    assert_eq!(get(asking(advisory(filter), window(88, 5)), &input).1, "2 of 100 items shown");
+    assert_eq!(get(&asking(advisory(filter), window(88, 5)), &input).1, "2 of 100 items shown");
     assert_eq!(
-        get(asking(advisory(filter), window(90, 5)), &input),
+        get(&asking(advisory(filter), window(90, 5)), &input),
         ("100 more".to_owned(), "0 of 100 items shown".to_owned())
     );
-    let (text, notice) = get(asking(advisory(filter).budget(400), window(10, 70)), &input);
+    let (text, notice) = get(&asking(advisory(filter).budget(400), window(10, 70)), &input);
     let shown = text.lines().count() - 1;
     assert!(text.starts_with("#10\n#11\n") && text.ends_with(&format!("\n{} more", 100 - shown)), "{text}");
     assert!(notice.contains(&format!("[chunks] {shown}/70 items (items 10-79 of 90)")), "{notice}");
     // What cannot be named by an index is named by an input.
-    let (_, notice) = get(asking(advisory(filter).budget(140), Page::All), &input);
+    let (_, notice) = get(&asking(advisory(filter).budget(140), Page::All), &input);
     assert!(notice.ends_with(" for more"), "{notice}");
 }
 
