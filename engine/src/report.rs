@@ -48,6 +48,17 @@ impl Report {
             if !exact {
                 object.raw("tokens_are", "\"estimate\"");
             }
+            if let Some(tokens) = ratio(self.original_bytes, counted.0, self.output_bytes) {
+                object.raw("tokens_original_estimate", tokens);
+            }
+        }
+        if (self.format.is_some() || self.tokens.is_some() || self.budget.is_some())
+            && let Some(thousandths) = ratio(self.output_bytes, 1_000, self.original_bytes)
+        {
+            object.raw("compression_ratio", format_args!("{}.{:03}", thousandths / 1_000, thousandths % 1_000));
+        }
+        if self.items_truncated_from.is_some() || self.budget.is_some() || self.chunks.is_some() {
+            object.raw("truncated", true);
         }
         if let Some(budget) = &self.budget {
             object.raw("budget_applied", true);
@@ -89,6 +100,12 @@ impl Report {
         object.list("warnings", &warnings);
         Cow::Owned(object.end())
     }
+}
+
+/// Returns `number * times / of`, rounded to the nearest number; `None` if `of` is 0.
+fn ratio(number: usize, times: usize, of: usize) -> Option<u128> {
+    let product = number as u128 * times as u128;
+    (of > 0).then(|| (product + of as u128 / 2) / of as u128)
 }
 
 fn sentence(warning: &Warning) -> String {
@@ -186,7 +203,8 @@ mod tests {
             "filter_result_bytes":50,"filter_items_truncated_from":7,"filter_partial_miss":["user.\"login\""],
             "filter_unresolved":["/a"],"filter_skipped":"raw_output",
             "filter_error":"patches: patches[0]: `/a` does not exist","format":"table","levels":{"minimal":3},"chunks":4,"list":"3f9a1c",
-            "tokens":12,"tokenizer":"estimate","tokens_are":"estimate",
+            "tokens":12,"tokenizer":"estimate","tokens_are":"estimate","tokens_original_estimate":30,
+            "compression_ratio":0.4,"truncated":true,
             "budget_applied":true,"budget_limit":40,"budget_limit_tokens":13,
             "budget_original_bytes":50,"budget_result_bytes":40,"budget_items_dropped":2,"budget_exceeded":true,
             "compact_error":"e","warnings":["root: w"]}"#;
@@ -201,6 +219,33 @@ mod tests {
             Report { applied: true, ..Report::default() }.meta(Enforcement::Advisory),
             r#"{"filter_applied":true,"filter_original_bytes":0,"filter_original_compact_bytes":0,"filter_result_bytes":0}"#
         );
+    }
+
+    #[test]
+    fn an_answer_is_compared_with_the_original_where_it_was_written_in_a_format_or_cut() {
+        let member = |report: Report, key: &str| {
+            let meta: serde_json::Value = serde_json::from_str(&report.meta(Enforcement::Advisory)).unwrap();
+            meta.get(key).cloned()
+        };
+        let none = || Report { tokens: None, budget: None, format: None, ..full() };
+        let whole = || Report { items_truncated_from: None, chunks: None, ..none() };
+        let json = Some(crate::Format::Json);
+        for (report, key, want) in [
+            (whole(), "compression_ratio", None),
+            (whole(), "truncated", None),
+            (Report { format: json, ..whole() }, "compression_ratio", Some(0.4.into())),
+            (Report { format: json, output_bytes: 1_234, ..whole() }, "compression_ratio", Some(12.34.into())),
+            (Report { format: json, original_bytes: 0, ..whole() }, "compression_ratio", None),
+            (Report { format: json, ..whole() }, "truncated", None),
+            (Report { chunks: Some(2), ..whole() }, "truncated", Some(true.into())),
+            (Report { items_truncated_from: Some(9), ..whole() }, "truncated", Some(true.into())),
+            (Report { budget: full().budget, ..whole() }, "truncated", Some(true.into())),
+            (none(), "tokens_original_estimate", None),
+            (Report { output_bytes: 0, ..full() }, "tokens_original_estimate", None),
+            (Report { original_bytes: 101, ..full() }, "tokens_original_estimate", Some(30.into())),
+        ] {
+            assert_eq!(member(report, key), want, "{key}");
+        }
     }
 
     #[test]
