@@ -77,6 +77,8 @@ pub(crate) fn fit_json<'c>(
         members: report.members_dropped > 0,
         // The items that follow are others if more were left out than the caller knew.
         next: said.next.filter(|_| shown == items),
+        // An item that is not shown has no fields.
+        fewer: if list.is_some() { said.fewer.min(shown) } else { said.fewer },
         ..said
     };
     let cost = frame.cost(compact_len_within(document, work), form, cut);

@@ -58,7 +58,10 @@ impl<'p> Run<'p> {
             let place = answer::List { place: &items.place, total: items.before() };
             let output = self.shrunk(settings, &json, Some(place), (format, cut.with(index.as_deref())), original);
             if let Some(report) = &mut self.report.budget {
+                let left = shown.saturating_sub(report.items_dropped);
                 report.items_dropped += division.divided() - shown;
+                self.report.levels.iter_mut().for_each(|(_, items)| *items = left.min(*items));
+                self.report.levels.retain(|(_, items)| *items > 0);
             }
             return output;
         }

@@ -61,6 +61,22 @@ fn an_answer_says_that_items_have_fewer_fields_whatever_form_its_index_has() {
 }
 
 #[test]
+fn an_answer_without_items_has_none_with_fewer_fields() {
+    let filter = r#"{"root":"","output":{"levels":{"x":["zzz"],"id":["id"]}}}"#;
+    let input = format!(r#"[{{"id":1,"t":"{0}"}},{{"id":2,"t":"{0}"}}]"#, "x".repeat(30));
+    for bytes in 1..140 {
+        let filtered = advisory(filter).budget(bytes).run(&input);
+        let (shown, notice) = (filtered.text.matches("\"id\"").count(), filtered.notice.unwrap_or_default());
+        let levels: usize = filtered.report.levels.iter().map(|(_, items)| items).sum();
+        assert!(levels <= filtered.text.matches('{').count(), "{bytes}: {} {levels}", filtered.text);
+        if filtered.text == "[]" {
+            assert!(!notice.contains("fewer fields"), "{bytes}: {shown} {notice}");
+            assert!(!filtered.structured.to_json("[]").unwrap_or_default().contains("fewer"), "{bytes}");
+        }
+    }
+}
+
+#[test]
 fn a_window_has_the_numbers_of_the_whole_list() {
     let input = format!("[{}]", (0..50).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
     let window = |offset, limit: Option<usize>| {
