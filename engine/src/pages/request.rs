@@ -139,6 +139,15 @@ pub enum PageError {
         /// The number of chunks.
         chunks: usize,
     },
+    /// The lines of a text have more chunks than are numbered.
+    TooMany {
+        /// The chunk that the call asks for.
+        chunk: NonZeroUsize,
+        /// The chunks that are numbered, at most.
+        most: usize,
+        /// Whether the tool has `offset` and `limit`.
+        window: bool,
+    },
 }
 
 impl PageInput {
@@ -176,6 +185,10 @@ impl PageError {
             }
             Self::Beyond { chunk: asked, chunks: 1 } => {
                 format!("`{chunk}` is {asked}, but the list has one chunk; give 1, or leave `{chunk}` out")
+            }
+            Self::TooMany { chunk: asked, most, window } => {
+                let remedy = if window { "give `offset` and `limit`" } else { "raise the budget" };
+                format!("`{chunk}` is {asked}, but chunks have no numbers where there are more than {most}; {remedy}")
             }
             Self::Beyond { chunk: asked, chunks } => {
                 format!("`{chunk}` is {asked}, but the list has {chunks} chunks; give a number from 1 to {chunks}")

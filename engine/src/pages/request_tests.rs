@@ -59,6 +59,14 @@ fn an_error_names_the_input_and_what_it_takes() {
             PageError::Beyond { chunk: number(2), chunks: 1 },
             "`_chunk` is 2, but the list has one chunk; give 1, or leave `_chunk` out",
         ),
+        (
+            PageError::TooMany { chunk: number(2), most: 65_536, window: true },
+            "`_chunk` is 2, but chunks have no numbers where there are more than 65536; give `offset` and `limit`",
+        ),
+        (
+            PageError::TooMany { chunk: number(2), most: 65_536, window: false },
+            "`_chunk` is 2, but chunks have no numbers where there are more than 65536; raise the budget",
+        ),
     ];
     for (error, want) in messages {
         assert_eq!(error.message("_chunk"), want);

@@ -13,7 +13,7 @@ use crate::work::{Interrupted, Work};
 use crate::{Bytes, Call, Structured, Tokens};
 
 /// The chunks that rows may have. A text of more, for a budget of a few lines, has one.
-const MOST_CHUNKS: usize = 1 << 16;
+pub(super) const MOST_CHUNKS: usize = 1 << 16;
 /// The bytes from which on a text that is cut ends in dots.
 const DOTTED: usize = 4;
 

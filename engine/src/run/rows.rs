@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::finish::{Settings, trimmed};
-use super::row_pages::{Fitted, Paging};
+use super::row_pages::{Fitted, MOST_CHUNKS, Paging};
 use super::row_weights::RowWeights;
 use super::{Failure, Run};
 use crate::answer::{Cut, Items, Output};
@@ -131,7 +131,8 @@ impl<'p> Run<'p> {
             (_, None) => return Ok(Output::text(settings.frame, String::new(), Cut::default())),
             (Page::Chunk(number), Some(fitted)) if number.get() > 1 => {
                 let Some(division) = fitted.division else {
-                    return Err(Self::no_page(PageError::Beyond { chunk: number, chunks: 1 }));
+                    let window = self.call.inputs.window;
+                    return Err(Self::no_page(PageError::TooMany { chunk: number, most: MOST_CHUNKS, window }));
                 };
                 let chunk = division.chunk(number).map_err(Self::no_page)?;
                 self.report.chunks = Some(division.chunks());

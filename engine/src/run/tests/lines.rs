@@ -279,3 +279,13 @@ fn enforced_and_advisory_answers_are_the_same() {
     }
     assert_eq!(enforced(HEAD_TAIL).program().enforcement(), Enforcement::Enforced);
 }
+
+#[test]
+fn a_chunk_of_more_chunks_than_have_numbers_is_an_error_that_names_other_inputs() {
+    let text = format!("{}\n", "x".repeat(24)).repeat(66_000);
+    let case = advisory(r#"{"text":{},"output":{"notice":false}}"#).budget(45);
+    let refused = apply(&asking(case, chunk(2)), &text).unwrap_err();
+    let error = refused.page.expect("the caller's mistake");
+    assert!(matches!(error, PageError::TooMany { window: true, .. }), "{error:?}");
+    assert!(error.to_string().ends_with("give `offset` and `limit`"), "{error}");
+}
