@@ -179,7 +179,7 @@ impl<'p> Run<'p> {
     }
 
     /// Returns the answer with the whole document, if it is JSON and fits.
-    fn plain(&mut self, branch: Option<&'p Branch>, text: String) -> Result<Output, String> {
+    pub(super) fn plain(&mut self, branch: Option<&'p Branch>, text: String) -> Result<Output, String> {
         let settings = self.settings(branch);
         let Settings { frame, scale, .. } = settings;
         if *settings.formats != [Format::Json] || self.call.page != Page::All {

@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::finish::Settings;
+use super::finish::{List, Settings};
 use super::row_weights::RowWeights;
 use super::rows::{Part, Rows, summary_node};
+use super::text_form::Around;
 use super::{Failure, Run};
 use crate::Structured;
-use crate::answer::{Cut, Items, Output};
+use crate::answer::{Cut, Items, Output, Scale, cut_to};
 use crate::fit::{Chosen, LineBudget, Measure, Strategy, both_ends, first_lines};
+use crate::format::Format;
 use crate::json::Node;
 use crate::pages::{Page, Summaries};
 use crate::program::Branch;
@@ -41,7 +43,38 @@ impl<'p> Run<'p> {
         };
         let lines = Numbered::new(&text, self.work);
         let weights = RowWeights::new(settings.scale, lines.text(), lines.places(0), false);
-        let rows = Lines { settings: &settings, lines: &lines, weights, work: self.work };
+        let rows = Lines { settings: &settings, lines: &lines, around: None, weights, work: self.work };
+        self.rows(&settings, &rows)
+    }
+
+    /// Encodes an object with text, within the budget: its lines are those of the text, and its other members stay. If
+    /// these take more than half of the budget, the object is cut as any other.
+    ///
+    /// # Errors There is no chunk of the number that the call asks for.
+    pub(super) fn lines_in(&mut self, around: &Around, text: &str, branch: &'p Branch) -> Result<Output, Failure> {
+        let object = around.with(text);
+        self.report.result_bytes = object.len();
+        let object = match self.plain(Some(branch), object) {
+            Ok(output) => return Ok(output),
+            Err(object) => object,
+        };
+        let settings = self.settings(Some(branch));
+        let bare = Output::json(settings.frame, around.with(""), Cut::default(), self.work);
+        if settings.scale.share(settings.scale.measure(&bare)) > Scale::WHOLE / 2 {
+            return self.json(object, List::None, Some(branch));
+        }
+        if !matches!(self.call.page, Page::Window { .. }) {
+            let (format, written) = self.written_as(&settings, &object, 0..object.len());
+            if let Ok(output) = self.measured(settings.scale, settings.output(format, written, Cut::default())) {
+                self.call.page.of_one_chunk().map_err(Self::no_page)?;
+                self.report.format = Some(format);
+                return Ok(output);
+            }
+        }
+        let lines = Numbered::new(text, self.work);
+        let weights = RowWeights::new(settings.scale, lines.text(), lines.places(0), true);
+        let rows = Lines { settings: &settings, lines: &lines, around: Some(around), weights, work: self.work };
+        self.report.format = Some(Format::Json);
         self.rows(&settings, &rows)
     }
 }
@@ -50,6 +83,8 @@ impl<'p> Run<'p> {
 struct Lines<'r, 'p> {
     settings: &'r Settings<'p>,
     lines: &'r Numbered<'r>,
+    /// What is around the text, if it is a member of an object.
+    around: Option<&'r Around>,
     weights: RowWeights<'r>,
     work: &'r Work<'r>,
 }
@@ -70,11 +105,21 @@ impl Rows for Lines<'_, '_> {
     fn write(&self, part: &Part, cut: Option<&dyn Fn(&str) -> String>) -> String {
         let mut out = String::new();
         self.lines.write(&part.rows, part.within.as_ref(), cut, &mut out);
-        out
+        match self.around {
+            Some(around) => around.with(&out),
+            None => out,
+        }
+    }
+
+    fn cut(&self, text: String, most: usize) -> String {
+        match self.around {
+            Some(around) => around.within(text, most),
+            None => cut_to(&text, most),
+        }
     }
 
     fn edges(&self) -> String {
-        String::new()
+        self.around.map_or_else(String::new, |around| around.with(""))
     }
 
     fn gap(&self, count: usize) -> Option<String> {
@@ -87,12 +132,15 @@ impl Rows for Lines<'_, '_> {
         Items::cut(part.len(), all.end).filter(|_| part.within.as_ref() != Some(&all))
     }
 
-    fn structured(&self, _: &str, _: &str) -> Structured {
-        Structured::None
+    fn structured(&self, _: &str, members: &str) -> Structured {
+        match self.is_structured() {
+            true => Structured::Text { members: members.to_owned() },
+            false => Structured::None,
+        }
     }
 
     fn is_structured(&self) -> bool {
-        false
+        self.around.is_some() && self.settings.frame.structured
     }
 
     fn choose(&self, window: &Range<usize>, limit: u64, measure: Measure<'_>) -> Option<Chosen> {
@@ -123,6 +171,10 @@ impl Rows for Lines<'_, '_> {
     }
 
     fn identity(&self) -> (&'static str, Vec<Cow<'_, str>>) {
-        ("text", vec![Cow::Borrowed(self.lines.text())])
+        let text = Cow::Borrowed(self.lines.text());
+        match self.around {
+            Some(Around { head, tail }) => ("raw", vec![Cow::Borrowed(head.as_str()), Cow::Borrowed(tail), text]),
+            None => ("text", vec![text]),
+        }
     }
 }

@@ -55,7 +55,7 @@ impl<'r, 'p> Paging<'r, 'p> {
         let text = match part.cut {
             Shortened::No => self.rows.write(part, None),
             Shortened::Rows(most) => self.rows.write(part, Some(&|row: &str| cut_to(row, most))),
-            Shortened::Text(most) => cut_to(&self.rows.write(part, Some(&|row: &str| cut_to(row, most))), most),
+            Shortened::Text(most) => self.rows.cut(self.rows.write(part, Some(&|row: &str| cut_to(row, most))), most),
         };
         let cut = Cut { items: self.rows.left_out(part), next, index, strings: part.is_cut(), ..Cut::default() };
         self.framed(text, cut)
@@ -234,7 +234,8 @@ impl<'r, 'p> Paging<'r, 'p> {
     /// Returns the share of the line that says how many rows are left out.
     fn gap_share(&self, count: usize) -> u64 {
         let note = self.rows.gap(count).map(|gap| format!("\n{gap}"));
-        note.map_or(0, |note| self.scale().share(self.added(&note, 0)))
+        // A line end takes two bytes in a JSON string.
+        note.map_or(0, |note| self.scale().share(self.added(&note, 1)))
     }
 
     /// Returns the share of an answer without its rows, at most. `chunk` says whether it is a fetched chunk, and whether

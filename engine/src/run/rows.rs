@@ -10,7 +10,7 @@ use super::finish::{Settings, trimmed};
 use super::row_pages::{Fitted, MOST_CHUNKS, Paging};
 use super::row_weights::RowWeights;
 use super::{Failure, Run};
-use crate::answer::{Cut, Items, Output};
+use crate::answer::{Cut, Items, Output, cut_to};
 use crate::fit::{Chosen, Measure};
 use crate::json::{self, Node};
 use crate::pages::{Division, Page, PageError, Summaries};
@@ -68,6 +68,11 @@ pub(super) trait Rows {
 
     /// Writes a part; `cut` cuts a row that it shows.
     fn write(&self, part: &Part, cut: Option<&dyn Fn(&str) -> String>) -> String;
+
+    /// Cuts a text that was written to at most `most` bytes.
+    fn cut(&self, text: String, most: usize) -> String {
+        cut_to(&text, most)
+    }
 
     /// Returns the text of an answer without its rows, at its longest.
     fn edges(&self) -> String;

@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::finish::List;
 use super::{Failure, NotJson, Output, Run};
 use crate::Stage;
-use crate::json::{Member, Node, encode, to_string_within};
+use crate::json::{Member, Node, encode, to_string};
 use crate::program::Branch;
 use crate::work::text_steps;
 
@@ -30,14 +29,38 @@ impl<'n, 'a> RawForm<'n, 'a> {
         self.members.iter().any(|member| !member.key.is("raw"))
     }
 
-    /// Returns the object with `text` in place of the first `raw`.
-    fn with(self, text: &str) -> Node<'a> {
-        let mut raw = Some(Node::String(encode(text).into()));
-        let members = self.members.iter().filter_map(|member| {
-            let value = if member.key.is("raw") { raw.take()? } else { member.value.clone() };
-            Some(Member { key: member.key.clone(), value })
-        });
-        Node::Object(members.collect())
+    /// Returns the object without the text of the first `raw`: what is before it, and after it. Others of that name go.
+    fn around(&self) -> Around {
+        let first = self.members.iter().position(|member| member.key.is("raw")).unwrap_or(self.members.len());
+        let (before, rest) = self.members.split_at(first);
+        let key = rest.first().map_or("\"raw\"", |member| member.key.raw());
+        let written = |member: &Member<'_>| format!("{}:{}", member.key.raw(), to_string(&member.value));
+        let before: String = before.iter().map(|member| written(member) + ",").collect();
+        let after = rest.iter().filter(|member| !member.key.is("raw"));
+        let after: String = after.map(|member| format!(",{}", written(member))).collect();
+        Around { head: format!("{{{before}{key}:"), tail: after + "}" }
+    }
+}
+
+/// What is around the text of an object.
+pub(super) struct Around {
+    pub(super) head: String,
+    pub(super) tail: String,
+}
+
+impl Around {
+    /// Returns the object with `text`.
+    pub(super) fn with(&self, text: &str) -> String {
+        format!("{}{}{}", self.head, encode(text), self.tail)
+    }
+
+    /// Returns the object if it has at most `most` bytes, else without its text, else an empty one.
+    pub(super) fn within(&self, object: String, most: usize) -> String {
+        if object.len() <= most {
+            return object;
+        }
+        let bare = self.with("");
+        if bare.len() <= most { bare } else { "{}".to_owned() }
     }
 }
 
@@ -71,9 +94,7 @@ impl<'p> Run<'p> {
         }
         let text = self.clean(branch, &form.text)?;
         if form.has_metadata() && !self.enforced() {
-            let text = to_string_within(&form.with(&text), self.work);
-            self.report.result_bytes = text.len();
-            return self.json(text, List::None, Some(branch));
+            return self.lines_in(&form.around(), &text, branch);
         }
         self.report.result_bytes = text.len();
         self.lines(text, Some(branch))

@@ -1,5 +1,7 @@
-use super::{advisory, bare, enforced};
-use crate::{Input, Structured};
+use std::num::NonZeroUsize;
+
+use super::{Case, advisory, bare, enforced};
+use crate::{Call, Filtered, Input, Page, PageInputs, Structured};
 
 const TEXT: &str = r#"{"text":{"keep":["^E"],"onEmpty":"nothing"}}"#;
 const BOTH: &str = r#"{"text":{"keep":["^E"]},"dropNulls":true}"#;
@@ -75,4 +77,84 @@ fn what_is_not_utf8_becomes_replacement_characters() {
     let filtered = advisory(r#"{"dropNulls":true}"#).apply(Input::Json(b"{\"a\":\"\xff\"}")).unwrap();
     assert_eq!((filtered.text.as_str(), filtered.report.skipped), ("{\"a\":\"\u{fffd}\"}", Some("not_json")));
     assert!(enforced(r#"{"dropNulls":true}"#).apply(Input::Json(b"{\"a\":\"\xff\"}")).is_err());
+}
+
+/// The lines of the text in an object, without those that say what is left out.
+fn raw_lines(filtered: &Filtered) -> Vec<String> {
+    let object: serde_json::Value = serde_json::from_str(&filtered.text).expect("an object");
+    let lines = object["raw"].as_str().unwrap_or_default().lines();
+    lines.filter(|line| !line.starts_with("... ")).map(str::to_owned).collect()
+}
+
+fn asking(case: Case, page: Page) -> Case {
+    Case { call: Call { page, inputs: PageInputs::ALL, ..case.call }, ..case }
+}
+
+/// An object with text, of which only the ends and the lines with errors are worth much.
+fn log(members: &str) -> (String, Vec<String>) {
+    let line = |n: usize| if n % 50 == 20 { format!("ERROR \"{n}\" broke") } else { format!("line {n}") };
+    let lines: Vec<_> = (0..200).map(line).collect();
+    let raw = serde_json::Value::from(lines.join("\n"));
+    (format!(r#"{{"stderr":"","raw":{raw}{members}}}"#), lines)
+}
+
+#[test]
+fn text_in_an_object_with_metadata_has_chunks_and_windows() {
+    let (input, lines) = log(r#","_exit_code":0"#);
+    for structured in ["always", "never"] {
+        let filter = format!(r#"{{"text":{{}},"output":{{"structured":"{structured}","preset":"logs"}}}}"#);
+        for limit in [|case: Case| case.budget(600), |case: Case| case.tokens(200), |case: Case| case.budget(5_000)] {
+            let (mut seen, mut chunks) = (Vec::new(), 0);
+            for number in 1.. {
+                let page = Page::Chunk(NonZeroUsize::new(number).unwrap());
+                let case = asking(limit(advisory(&filter)), page);
+                let Ok(filtered) = case.apply(Input::Json(input.as_bytes())) else { break };
+                let shown = raw_lines(&filtered);
+                assert!(filtered.text.starts_with(r#"{"stderr":"","raw":""#), "{}", filtered.text);
+                assert!(filtered.text.ends_with(r#"","_exit_code":0}"#), "{}", filtered.text);
+                let object = filtered.structured.to_json(&filtered.text).unwrap_or_default();
+                let bytes = (filtered.text.len() + filtered.notice.as_ref().map_or(0, String::len)).max(object.len());
+                assert!(case.call.budget.bytes.is_none_or(|limit| bytes <= limit.0), "{bytes}: {filtered:?}");
+                assert_eq!(
+                    (structured == "always", filtered.text.contains("broke")),
+                    (!object.is_empty(), number == 1)
+                );
+                assert_eq!(filtered.notice.is_some(), filtered.report.chunks.is_some());
+                seen.extend(shown);
+                chunks = number;
+            }
+            let mut all = lines.clone();
+            (seen.sort(), all.sort());
+            assert_eq!(seen, all);
+            assert!(chunks > 1 || limit(advisory(&filter)).call.budget.bytes == Some(crate::Bytes(5_000)), "{chunks}");
+        }
+        let page = Page::Window { offset: 20, limit: NonZeroUsize::new(3) };
+        let filtered = asking(advisory(&filter).budget(600), page).run(&input);
+        assert_eq!(raw_lines(&filtered), lines[20..23]);
+        assert_eq!(filtered.notice.as_deref(), Some("3 of 200 items shown, offset=23 for more"));
+    }
+}
+
+#[test]
+fn text_in_an_object_stays_json_in_any_budget() {
+    let (small, _) = log(r#","_exit_code":0"#);
+    let (large, _) = log(&format!(r#","_text_filtered":"{}""#, "x".repeat(3_000)));
+    for input in [&small, &large] {
+        for structured in ["always", "never"] {
+            let filter = format!(r#"{{"text":{{}},"output":{{"structured":"{structured}","preset":"logs"}}}}"#);
+            for limit in (1..150).chain([400, 5_500]) {
+                for case in [advisory(&filter).budget(limit), advisory(&filter).tokens(limit)] {
+                    let is_bytes = case.call.budget.bytes.is_some();
+                    let filtered = asking(case, Page::All).run(input);
+                    let object: serde_json::Value = serde_json::from_str(&filtered.text).expect("JSON");
+                    assert!(object.is_object());
+                    let exceeded = filtered.report.budget.as_ref().is_some_and(|budget| budget.exceeded);
+                    assert!(exceeded || !is_bytes || filtered.text.len() <= limit, "{limit}: {}", filtered.text);
+                    assert!(!exceeded || filtered.text.len() < 40, "{limit}: {}", filtered.text);
+                }
+            }
+        }
+    }
+    let filtered = asking(advisory(r#"{"text":{}}"#).budget(400), Page::All).run(&large);
+    assert!(filtered.text.contains("\"_text_filtered\":\"xxx"), "members that are large are cut: {}", filtered.text);
 }
