@@ -75,7 +75,8 @@ pub struct Factor {
 impl Factor {
     /// A factor of 1.
     pub const ONE: Self = Self { millionths: NonZeroU32::new(Self::UNIT).unwrap() };
-    const UNIT: u32 = 1_000_000;
+    /// The millionths of a factor of 1.
+    pub(crate) const UNIT: u32 = 1_000_000;
     /// The largest factor.
     const MOST: u32 = 100;
 

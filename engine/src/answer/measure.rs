@@ -1,6 +1,7 @@
 //! How large an answer is, in the units of its budget.
 
 use super::{ADDED, Cut, Form, Frame, OWN};
+use crate::tokens::Factor;
 use crate::work::Work;
 use crate::{Budget, Bytes, Parts, Structured, TokenCounter, TokenReport, Tokens, stream};
 
@@ -149,6 +150,43 @@ impl Scale<'_> {
         let bytes = of(bytes.0, self.budget.bytes.map(|bytes| bytes.0));
         let tokens = of(tokens.unwrap_or_default().0, self.budget.tokens.map(|tokens| tokens.0));
         u64::try_from(bytes.max(tokens)).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the share of the budget that `tokens` of the tokenizer are, divided by `of` and times the factor. Only the
+    /// share is rounded up, so that the shares of many texts add up.
+    pub(crate) fn tokens_share(&self, tokens: u128, of: usize) -> u64 {
+        let limit = self.budget.tokens.map_or(u128::MAX, |tokens| tokens.0 as u128);
+        let whole = tokens.saturating_mul(self.counter.factor.millionths().into()).saturating_mul(Self::WHOLE.into());
+        let limit = limit.saturating_mul(of as u128).saturating_mul(Factor::UNIT.into());
+        u64::try_from(whole.div_ceil(limit.max(1))).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the share of the budget that `text` takes with so many more bytes and tokens. Only the share is rounded up.
+    pub(crate) fn text_share(&self, text: &str, (bytes, tokens): (usize, usize)) -> u64 {
+        let bytes = self.share(Size { bytes: Bytes(text.len() + bytes), tokens: None });
+        let plain = self.unrounded();
+        let counted = self.budget.tokens.map_or(0, |_| plain.count(text, Tokens(usize::MAX)).0 + tokens);
+        bytes.max(self.tokens_share(counted as u128, 1))
+    }
+
+    /// Returns the share of the budget that an answer takes, counted to the end. Only the share is rounded up.
+    pub(crate) fn answer_share(&self, output: &Output) -> u64 {
+        let Size { bytes, tokens } = self.unrounded().measure(output);
+        let bytes = self.share(Size { bytes, tokens: None });
+        bytes.max(self.tokens_share(tokens.unwrap_or_default().0 as u128, 1))
+    }
+
+    /// Returns a scale that counts tokens to the end, without a factor.
+    fn unrounded(&self) -> Self {
+        let tokens = self.budget.tokens.map(|_| Tokens(usize::MAX));
+        let counter = TokenCounter { factor: Factor::ONE, ..self.counter };
+        Self { budget: Budget { tokens, ..self.budget }, counter, work: self.work }
+    }
+
+    /// Returns the share that is kept free because the tokens of each of two blocks are rounded up.
+    pub(crate) fn rounding(&self) -> u64 {
+        let tokens = self.budget.tokens.filter(|_| !self.counter.is_exact()).map(|_| Tokens(1));
+        self.share(Size { bytes: Bytes(0), tokens })
     }
 
     /// Returns whether a size fits into the budget.

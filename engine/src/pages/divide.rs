@@ -23,36 +23,53 @@ pub(crate) struct Division {
     ends: Vec<usize>,
 }
 
+/// The room that one answer has for a chunk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// The budget without the text around the list, and without the line that a fetched chunk has in place of an index.
+    /// That line names one run of consecutive items.
+    pub(crate) capacity: u64,
+    /// What each further run of items takes in that line.
+    pub(crate) run: u64,
+    /// What all further runs take, at most: of many runs the line gives the number of items alone.
+    pub(crate) runs: u64,
+    /// The number of chunks, at most.
+    pub(crate) most: usize,
+}
+
+impl From<u64> for Room {
+    fn from(capacity: u64) -> Self {
+        Self { capacity, run: 0, runs: 0, most: usize::MAX }
+    }
+}
+
 /// Divides the items of `window`, which is a part of a list of `total` items.
 ///
 /// Chunk 1 is what the answer shows: `shown`, in order, each once, all within the window. The other chunks take the
-/// rest in the order of the list. Each takes as many items as `capacity` holds by their `weight`; an item that is
-/// heavier than `capacity` is a chunk of its own.
-///
-/// `capacity` is the room that the items of one answer have: the budget without the text around the list, and without
-/// the line that a fetched chunk has in place of an index.
+/// rest in the order of the list. Each takes as many items as `room` holds by their `weight`; an item that is heavier
+/// than that is a chunk of its own. The number of chunks has no limit.
 pub(crate) fn divide(
     total: usize,
     window: Range<usize>,
     shown: &[usize],
     weight: impl Fn(usize) -> u64,
-    capacity: u64,
+    room: impl Into<Room>,
     work: &Work<'_>,
 ) -> Division {
     debug_assert!(shown.is_sorted_by(|a, b| a < b));
     let shown = shown.iter().map(|&item| item..item + 1);
-    let division = divide_runs(total, window, shown, weight, (capacity, usize::MAX), work);
-    division.expect("the number of chunks has no limit")
+    let room = Room { most: usize::MAX, ..room.into() };
+    divide_runs(total, window, shown, weight, room, work).expect("the number of chunks has no limit")
 }
 
 /// Does the same as [`divide()`], where `shown` are runs of items, and an item may be one of any number: returns `None`
-/// if there are more than `most` chunks. `weight` is called for the items of the other chunks, in order.
+/// if there are more chunks than `room` says. `weight` is called for the items of the other chunks, in order.
 pub(crate) fn divide_runs(
     total: usize,
     window: Range<usize>,
     shown: impl IntoIterator<Item = Range<usize>> + Clone,
     weight: impl Fn(usize) -> u64,
-    (capacity, most): (u64, usize),
+    room: Room,
     work: &Work<'_>,
 ) -> Option<Division> {
     let mut division = Division { total, window: window.clone(), ranges: Vec::new(), ends: Vec::new() };
@@ -64,21 +81,26 @@ pub(crate) fn divide_runs(
         division.push(run);
     }
     division.close();
-    let (mut from, mut used) = (window.start, 0_u64);
+    let (mut from, mut used, mut runs) = (window.start, 0_u64, 0_u64);
     for run in shown.into_iter().chain(std::iter::once(window.end..window.end)) {
         for item in from..run.start {
             if !work.spend_unbounded(1) {
                 return Some(division);
             }
             let weight = weight(item);
-            let sum = used.checked_add(weight).filter(|sum| division.is_open() && *sum <= capacity);
+            // The first item after some that the answer shows begins another run.
+            let more = if item == from && division.is_open() { room.run } else { 0 };
+            let numbers = runs.saturating_add(more).min(room.runs);
+            let sum = used.checked_add(weight);
+            let fits = |sum: &u64| division.is_open() && sum.saturating_add(numbers) <= room.capacity;
+            let sum = sum.filter(fits);
             if sum.is_none() && division.is_open() {
                 division.close();
-                if division.chunks() >= most {
+                if division.chunks() >= room.most {
                     return None;
                 }
             }
-            used = sum.unwrap_or(weight);
+            (used, runs) = sum.map_or((weight, 0), |sum| (sum, numbers));
             division.push(item..item + 1);
         }
         from = run.end;

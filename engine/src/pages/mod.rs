@@ -17,7 +17,7 @@ mod presets;
 mod request;
 mod summary;
 
-pub(crate) use divide::{Chunk, Division, divide, divide_runs};
+pub(crate) use divide::{Chunk, Division, Room, divide, divide_runs};
 pub(crate) use index::Index;
 pub(crate) use list_id::{ListId, ListSettings};
 pub use request::{Page, PageError, PageInput, PageInputs, PageRequest};

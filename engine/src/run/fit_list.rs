@@ -10,16 +10,11 @@ use foldhash::fast::RandomState;
 use super::Run;
 use super::finish::Settings;
 use super::list::{Items, Listed, ShownCut, added};
-use super::weigh::{Forms, Full, Weigher};
-use crate::answer::{Scale, Size};
+use super::weigh::{Forms, Full, Nearness, Weigher};
+use crate::answer::Scale;
 use crate::fit::{self, Algorithm, Candidates, Problem, Selection};
 use crate::format::Format;
-use crate::pages::{Chunk, Division, Index, PageInputs, divide};
-use crate::{Bytes, Tokens};
-
-/// The bytes and tokens of what an answer with one chunk has around its items, at most: the line of the chunk, the
-/// counts, and the members of the structured content.
-const LINE: Size = Size { bytes: Bytes(220), tokens: Some(Tokens(90)) };
+use crate::pages::{Chunk, Division, Index, PageInputs};
 
 /// The chunks of which the first estimate of an index has summaries.
 const SUMMARIES: usize = 3;
@@ -33,15 +28,15 @@ struct Way {
 }
 
 /// One way to fit a window of a list into the budget.
-struct Fit<'r, 'p, 't> {
-    run: &'r Run<'p>,
-    settings: &'r Settings<'p>,
-    items: &'r Items<'t>,
-    window: Range<usize>,
+pub(super) struct Fit<'r, 'p, 't> {
+    pub(super) run: &'r Run<'p>,
+    pub(super) settings: &'r Settings<'p>,
+    pub(super) items: &'r Items<'t>,
+    pub(super) window: Range<usize>,
     way: Way,
     /// The forms of the items in the window.
     forms: &'r Forms<'p, 't>,
-    candidates: Candidates,
+    pub(super) candidates: Candidates,
     algorithm: Algorithm,
     /// Forms that were written: by item and form. An answer is written many times with most of the same items.
     written: RefCell<HashMap<(usize, usize), Box<str>, RandomState>>,
@@ -180,18 +175,13 @@ impl<'r, 'p, 't> Fit<'r, 'p, 't> {
         Problem { candidates: &self.candidates, algorithm: self.algorithm, uniform: self.way.uniform }
     }
 
-    /// Returns whether the weights are exact: bytes of JSON add up.
-    fn is_exact(&self) -> bool {
-        self.way.format == Format::Json && self.settings.scale.budget.tokens.is_none()
-    }
-
     /// Chooses what is shown, with room for an index. Returns `None` if the run is interrupted.
     fn draft(self) -> Option<Draft<'r, 'p, 't>> {
         // What an index takes is known only when it is written, and what it says depends on what is shown.
         let mut reserved = 0;
         if self.has_index() {
             let rough = fit::choose(self.problem(), Scale::WHOLE - Scale::WHOLE / 16, self.run.work);
-            let division = self.divide(&rough, 0);
+            let division = self.divide(&rough);
             let fits = &mut |text: &str| self.index_share(text) <= Scale::WHOLE / 4;
             reserved = self.index(&rough, &division, SUMMARIES, fits).map_or(0, |index| self.index_share(&index));
         }
@@ -207,13 +197,19 @@ impl<'r, 'p, 't> Fit<'r, 'p, 't> {
         Some((fitted.selection, fitted.measured?))
     }
 
+    /// Returns how near the weights are.
+    pub(super) fn nearness(&self) -> Nearness {
+        let texts = self.items.texts(self.window.clone()).iter().copied();
+        Nearness::of(&self.settings.scale, self.way.format, texts)
+    }
+
     /// Returns whether an answer that leaves something out may have an index.
     fn has_index(&self) -> bool {
         self.settings.frame.notice && self.run.call.inputs != PageInputs::NONE
     }
 
     /// Returns the numbers of the items that are shown, in the list.
-    fn shown(&self, selection: &Selection) -> Vec<usize> {
+    pub(super) fn shown(&self, selection: &Selection) -> Vec<usize> {
         selection.iter().map(|(item, _)| self.window.start + item).collect()
     }
 
@@ -232,7 +228,7 @@ impl<'r, 'p, 't> Fit<'r, 'p, 't> {
     }
 
     /// Writes a document in the format, or as JSON if it cannot be written so.
-    fn write(&self, json: &str, list: Range<usize>) -> Option<(Format, String)> {
+    pub(super) fn write(&self, json: &str, list: Range<usize>) -> Option<(Format, String)> {
         let written = self.settings.write(&[self.way.format], json, list)?;
         Some((written.format, written.text.into_owned()))
     }
@@ -257,25 +253,6 @@ impl<'r, 'p, 't> Fit<'r, 'p, 't> {
         let output = self.settings.output(format, text, cut.with(None));
         let share = self.settings.scale.share(self.settings.scale.measure(&output));
         (!self.run.work.is_interrupted()).then_some(share)
-    }
-
-    /// Divides the list. `measured` is the share that `selection` takes: where that is more than its weights say, the items
-    /// of the other chunks are heavier too.
-    fn divide(&self, selection: &Selection, measured: u64) -> Division {
-        let scale = self.settings.scale;
-        let shown = self.shown(selection);
-        let around = self.items.around();
-        let around = scale.share(Size { bytes: Bytes(around), tokens: Some(Tokens(around / 3)) });
-        let room = Scale::WHOLE.saturating_sub(around).saturating_sub(scale.share(LINE));
-        // Estimates may be too low by a little.
-        let room = if self.is_exact() { room } else { room / 16 * 15 };
-        let sum = u128::from(selection.sum(&self.candidates).weight.max(1));
-        let taken = u128::from(measured.saturating_sub(around)).max(sum);
-        let weight = |item: usize| {
-            let weight = u128::from(self.candidates.forms(item - self.window.start)[0].weight);
-            u64::try_from((weight * taken).div_ceil(sum)).unwrap_or(u64::MAX)
-        };
-        divide(self.items.len(), self.window.clone(), &shown, weight, room.max(1), self.run.work)
     }
 
     /// Returns the index, the largest that `fits`. `summaries` is the number of chunks that are read for their summary: the
@@ -345,7 +322,7 @@ impl Draft<'_, '_, '_> {
             if round > 0 {
                 (selection, measured) = fit.choose(limit)?;
             }
-            let division = fit.divide(&selection, measured);
+            let division = fit.divide(&selection);
             let most = if measured > limit { Scale::WHOLE / 4 } else { Scale::WHOLE - measured };
             // After two rounds an index has to do with what is left.
             let index = if fit.has_index() && round < 2 {

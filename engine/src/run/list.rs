@@ -108,11 +108,6 @@ impl<'t> Items<'t> {
     pub(super) fn texts(&self, window: Range<usize>) -> &[&'t str] {
         &self.items[window]
     }
-
-    /// Returns the bytes of the document without its list.
-    pub(super) fn around(&self) -> usize {
-        self.text.len() - self.range.len()
-    }
 }
 
 /// An answer with a part of a list.

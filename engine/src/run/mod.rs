@@ -5,6 +5,7 @@ mod cascade;
 mod compact_rows;
 mod editable;
 mod finish;
+mod fit_chunks;
 mod fit_list;
 mod items;
 mod lines;

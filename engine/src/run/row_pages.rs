@@ -8,14 +8,18 @@ use super::finish::Settings;
 use super::rows::{Part, Rows, Shortened};
 use crate::answer::{Attempt, Cut, Output, Scale, Size, cut_to, search};
 use crate::json;
-use crate::pages::{Chunk, Division, Index, ListId, ListSettings, PageInputs, Summaries, divide_runs};
+use crate::pages::{Chunk, Division, Index, ListId, ListSettings, PageInputs, Room, Summaries, divide_runs};
 use crate::work::{Interrupted, Work};
-use crate::{Bytes, Call, Structured, Tokens};
+use crate::{Bytes, Call, Structured};
 
 /// The chunks that rows may have. A text of more, for a budget of a few lines, has one.
 pub(super) const MOST_CHUNKS: usize = 1 << 16;
 /// The bytes from which on a text that is cut ends in dots.
 const DOTTED: usize = 4;
+/// Numbers of rows as they stand in the line of a chunk.
+pub(super) const NUMBERS: &str = "30-40,44,";
+/// How often these are in the longest line.
+pub(super) const MOST_NUMBERS: usize = 7;
 
 /// One way to answer with rows.
 pub(super) struct Paging<'r, 'p> {
@@ -131,7 +135,7 @@ impl<'r, 'p> Paging<'r, 'p> {
     /// what is shown.
     fn index_by_weight(&self, window: &Range<usize>) -> Option<u64> {
         let mut by_weight = |rows: &[Range<usize>]| {
-            let weight = rows.iter().fold(self.around(None), |sum, run| {
+            let weight = rows.iter().fold(self.around(false), |sum, run| {
                 let places = (run.start..).zip(self.rows.places(run.start)).take(run.len());
                 places.fold(sum, |sum: u64, (row, place)| sum.saturating_add(self.rows.weights().of(row, &place)))
             });
@@ -212,8 +216,7 @@ impl<'r, 'p> Paging<'r, 'p> {
 
     /// Divides the rows of `window`, of which `shown` are in the answer.
     fn divide(&self, window: &Range<usize>, shown: &[Range<usize>]) -> Option<Division> {
-        let is_run = matches!(shown, [run] if run.start == window.start);
-        let room = Scale::WHOLE.saturating_sub(self.around(Some(is_run)));
+        let room = Scale::WHOLE.saturating_sub(self.around(true)).saturating_sub(self.scale().rounding());
         let weights = self.rows.weights();
         let places = RefCell::new((window.start..).zip(self.rows.places(window.start)));
         // What stands in a chunk for the rows before this one, which are in the answer.
@@ -227,27 +230,36 @@ impl<'r, 'p> Paging<'r, 'p> {
             weight.saturating_add(gap)
         };
         let shown = shown.iter().cloned();
-        let limits = (weights.within(room).max(1), MOST_CHUNKS);
-        divide_runs(self.rows.len(), window.clone(), shown, weight, limits, self.work)
+        let digits = "0".repeat(self.rows.len().to_string().len());
+        let runs = self.numbers_share(&NUMBERS.repeat(MOST_NUMBERS));
+        let run = self.numbers_share(&format!(",{digits}-{digits}")).min(runs);
+        let room = Room { capacity: weights.within(room).max(1), run, runs, most: MOST_CHUNKS };
+        divide_runs(self.rows.len(), window.clone(), shown, weight, room, self.work)
     }
 
     /// Returns the share of the line that says how many rows are left out.
     fn gap_share(&self, count: usize) -> u64 {
         let note = self.rows.gap(count).map(|gap| format!("\n{gap}"));
         // A line end takes two bytes in a JSON string.
-        note.map_or(0, |note| self.scale().share(self.added(&note, 1)))
+        note.map_or(0, |note| self.added_share(&note, 1))
     }
 
-    /// Returns the share of an answer without its rows, at most. `chunk` says whether it is a fetched chunk, and whether
-    /// its rows are consecutive.
-    fn around(&self, chunk: Option<bool>) -> u64 {
+    /// Returns the share of numbers of rows in a line.
+    fn numbers_share(&self, numbers: &str) -> u64 {
+        self.scale().text_share(numbers, (0, 0))
+    }
+
+    /// Returns the share of an answer without its rows, at most. `is_chunk` says whether it is a fetched chunk; its rows
+    /// are then consecutive.
+    fn around(&self, is_chunk: bool) -> u64 {
         let rows = self.rows.len();
         // The largest counts there are.
         let cut = Cut { items: self.rows.left_out(&Part::all(0..rows.saturating_sub(1))), ..Cut::default() };
         let without = self.scale().share(self.scale().measure(&self.framed(self.rows.edges(), cut)));
-        let Some(consecutive) = chunk.filter(|_| self.settings.frame.notice) else { return without };
-        let numbers = if consecutive { format!("{rows}-{rows}") } else { "3-5,7,".repeat(10) };
-        let line = format!("[chunks] chunk {rows} of {rows}, items {numbers} of {rows}. List 000000.");
+        if !is_chunk || !self.settings.frame.notice {
+            return without;
+        }
+        let line = format!("[chunks] chunk {rows} of {rows}, items {rows}-{rows} of {rows}. List 000000.");
         without.saturating_add(self.index_share(&line).min(Scale::WHOLE / 4))
     }
 
@@ -263,16 +275,14 @@ impl<'r, 'p> Paging<'r, 'p> {
 
     /// Returns what a text takes of the budget as the index.
     fn index_share(&self, index: &str) -> u64 {
-        self.scale().share(self.added(index, 1))
+        self.added_share(index, 1)
     }
 
-    /// Returns the size that a text adds to an answer: to a text block, and to the structured content.
-    fn added(&self, text: &str, line_end: usize) -> Size {
+    /// Returns the share that a text adds to an answer: to a text block, and to the structured content.
+    fn added_share(&self, text: &str, line_end: usize) -> u64 {
         let member = self.rows.is_structured().then(|| json::encode(text));
         let (text, around) = member.as_deref().map_or((text, (line_end, line_end)), |member| (member, (12, 6)));
-        let tokens = self.scale().budget.tokens;
-        let tokens = tokens.map(|_| Tokens(self.scale().count(text, Tokens(usize::MAX)).0 + around.1));
-        Size { bytes: Bytes(text.len() + around.0), tokens }
+        self.scale().text_share(text, around)
     }
 
     /// Returns the id of the list and its division. It is computed once, since it takes a digest of all rows.

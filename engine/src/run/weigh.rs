@@ -5,6 +5,7 @@ use super::list::Items;
 use crate::answer::{Scale, Size};
 use crate::fit::{Candidates, Detail, Details, Form};
 use crate::format::{Format, choice};
+use crate::tokens::{Factor, TokenCounter};
 use crate::work::Work;
 use crate::{Bytes, Tokens};
 
@@ -45,6 +46,31 @@ pub(super) struct Full {
     weights: Vec<u64>,
     /// Whether the list of all items can be written in the format.
     pub(super) is_written: bool,
+}
+
+/// How near the weights of items are to what the items take in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nearness {
+    /// They add up.
+    Exact,
+    /// Each item was measured by itself, and takes more so than in a list, if anything.
+    Each,
+    /// They are estimates by the bytes.
+    Estimated,
+}
+
+impl Nearness {
+    /// Returns how near the weights of items in `format` are. `items` are in JSON.
+    pub(super) fn of<'t>(scale: &Scale<'_>, format: Format, items: impl Iterator<Item = &'t str>) -> Self {
+        match (scale.budget.tokens, format) {
+            (None, Format::Json) => Self::Exact,
+            (None, _) => Self::Each,
+            // A tokenizer that estimates goes by the bytes.
+            (Some(_), Format::Json) if !scale.counter.tokenizer.is_exact() => Self::Exact,
+            (Some(_), _) if !scale.counter.tokenizer.is_exact() || is_counted(items) => Self::Each,
+            (Some(_), _) => Self::Estimated,
+        }
+    }
 }
 
 impl Full {
@@ -153,14 +179,14 @@ fn in_format(
 /// Returns the shares of the budget that items take, each with `separator` more bytes.
 ///
 /// Their tokens are counted if all items together have at most [`ALL`] bytes. Otherwise they are estimated by the
-/// bytes, with the ratio of the first [`SAMPLE`] bytes.
+/// bytes, with the ratio of the first [`SAMPLE`] bytes. The factor of the tokens applies to the share: tokens that are
+/// rounded up for each item would add up to far more than those of the list.
 fn weights<'t>(scale: &Scale<'_>, items: impl Iterator<Item = &'t str> + Clone, separator: usize) -> Vec<u64> {
     let tokens = scale.budget.tokens.map(|_| TokensOf::new(scale, items.clone()));
     items
         .map(|item| {
-            let bytes = item.len() + separator;
-            let tokens = tokens.as_ref().map(|tokens| tokens.item(scale, item, separator));
-            scale.share(Size { bytes: Bytes(bytes), tokens })
+            let bytes = scale.share(Size { bytes: Bytes(item.len() + separator), tokens: None });
+            bytes.max(tokens.as_ref().map_or(0, |tokens| tokens.share(scale, item, separator)))
         })
         .collect()
 }
@@ -169,17 +195,14 @@ fn weights<'t>(scale: &Scale<'_>, items: impl Iterator<Item = &'t str> + Clone, 
 enum TokensOf {
     /// By counting each item.
     Each,
-    /// By the tokens of a sample of so many bytes.
-    Sample { tokens: usize, bytes: usize },
+    /// By the tokens of so many bytes.
+    Ratio { tokens: usize, bytes: usize },
 }
 
 impl TokensOf {
     fn new<'t>(scale: &Scale<'_>, items: impl Iterator<Item = &'t str> + Clone) -> Self {
-        let mut bytes = 0_usize;
-        if items.clone().all(|item| {
-            bytes += item.len();
-            bytes <= ALL
-        }) {
+        let is_exact = scale.counter.tokenizer.is_exact();
+        if is_exact && is_counted(items.clone()) {
             return Self::Each;
         }
         let mut sample = String::with_capacity(SAMPLE);
@@ -190,19 +213,34 @@ impl TokensOf {
                 break;
             }
         }
-        let tokens = scale.count(&sample, Tokens(usize::MAX)).0;
-        Self::Sample { tokens, bytes: sample.len().max(1) }
+        let tokens = count(scale, &sample);
+        Self::Ratio { tokens, bytes: sample.len().max(1) }
     }
 
-    /// Returns the tokens of an item and of a separator of so many bytes.
-    fn item(&self, scale: &Scale<'_>, item: &str, separator: usize) -> Tokens {
+    /// Returns the share of the budget that the tokens of an item take, with a separator of so many bytes.
+    fn share(&self, scale: &Scale<'_>, item: &str, separator: usize) -> u64 {
         match self {
             // The separator is rarely a token of its own, but may be.
-            Self::Each => Tokens(scale.count(item, Tokens(usize::MAX)).0 + separator),
-            Self::Sample { tokens, bytes } => {
-                let tokens = ((item.len() + separator) as u128 * *tokens as u128).div_ceil(*bytes as u128);
-                Tokens(usize::try_from(tokens).unwrap_or(usize::MAX))
+            Self::Each => scale.tokens_share((count(scale, item) + separator) as u128, 1),
+            Self::Ratio { tokens, bytes } => {
+                scale.tokens_share((item.len() + separator) as u128 * *tokens as u128, *bytes)
             }
         }
     }
+}
+
+/// Returns whether the tokens of items are counted one by one.
+fn is_counted<'t>(mut items: impl Iterator<Item = &'t str>) -> bool {
+    let mut bytes = 0_usize;
+    items.all(|item| {
+        bytes += item.len();
+        bytes <= ALL
+    })
+}
+
+/// Returns the tokens of a text, without the factor.
+fn count(scale: &Scale<'_>, text: &str) -> usize {
+    let counter = TokenCounter { factor: Factor::ONE, ..scale.counter };
+    // An interrupted run has no result, whatever its weights.
+    counter.count_within(text, Tokens(usize::MAX), scale.work).unwrap_or_default().0
 }

@@ -3,6 +3,7 @@
 mod answers;
 mod bounds;
 mod branches;
+mod chunks;
 mod compact;
 mod enforcement;
 mod finish;
