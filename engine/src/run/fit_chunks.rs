@@ -48,7 +48,7 @@ impl Fit<'_, '_, '_> {
         let probe: Vec<usize> = others.filter(|item| self.weight(*item) <= Scale::WHOLE / 2).take(PROBED).collect();
         let line = self.line();
         let line = line.as_deref();
-        let Some(one) = probe.first().map(|one| std::slice::from_ref(one)) else {
+        let Some(one) = probe.first().map(std::slice::from_ref) else {
             let capacity = Scale::WHOLE.saturating_sub(line.map_or(0, |line| scale.share(added(&scale, line))));
             return Rest { room: Room::from(capacity.max(1)), taken: 1, sum: 1, less: 0 };
         };

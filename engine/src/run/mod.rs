@@ -299,7 +299,7 @@ impl<'p> Run<'p> {
             Err(why) => self.text(branch, &text, &why),
             Ok(document) => {
                 if let Some(form) = RawForm::of(&document) {
-                    return self.raw_form(branch, form);
+                    return self.raw_form(branch, &form);
                 }
                 if self.enforced() && branch.text.is_some() && !branch.is_structural() {
                     // Lines that happen to be JSON are lines all the same: data that `text` removes must not decide

@@ -84,7 +84,7 @@ impl<'p> Run<'p> {
 
     /// Filters an output that is text in a JSON object. Its metadata stays under `Advisory` only; without metadata,
     /// the text alone is the output.
-    pub(super) fn raw_form(&mut self, branch: &'p Branch, form: RawForm<'_, '_>) -> Result<Output, Failure> {
+    pub(super) fn raw_form(&mut self, branch: &'p Branch, form: &RawForm<'_, '_>) -> Result<Output, Failure> {
         if branch.is_structural() {
             if self.enforced() {
                 return Err(Failure::new(Stage::Parse, "the output is text"));

@@ -106,7 +106,7 @@ const LIMITS: [(Option<usize>, Option<usize>, f64); 12] = [
 #[test]
 fn chunks_of_a_list_are_full() {
     let item = |n: usize| {
-        let state = if n * 7 % 3 == 0 { "open" } else { "closed" };
+        let state = if (n * 7).is_multiple_of(3) { "open" } else { "closed" };
         let (folder, title) = (n * 13 % 30, n * 7919 % 100_000);
         format!(r#"{{"id":{n},"title":"t{title}","state":"{state}","path":"src/{folder}/f{n}.rs"}}"#)
     };

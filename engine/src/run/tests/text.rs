@@ -124,7 +124,8 @@ fn text_in_an_object_with_metadata_has_chunks_and_windows() {
                 chunks = number;
             }
             let mut all = lines.clone();
-            (seen.sort(), all.sort());
+            seen.sort();
+            all.sort();
             assert_eq!(seen, all);
             assert!(chunks > 1 || limit(advisory(&filter)).call.budget.bytes == Some(crate::Bytes(5_000)), "{chunks}");
         }
