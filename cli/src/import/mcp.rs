@@ -51,7 +51,7 @@ Exit codes:
   2  usage error
   4  the server's tools differ from the file, which was left alone")]
 pub(crate) struct Args {
-    /// The server's endpoint, for example https://mcp.example.com/mcp [default: the URL in the file].
+    /// The server's endpoint, for example `https://mcp.example.com/mcp` [default: the URL in the file].
     #[arg(value_name = "URL", required_unless_present = "file")]
     url: Option<String>,
     /// The file to write or to compare, or a folder for NAME.yaml.
