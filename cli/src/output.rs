@@ -55,3 +55,16 @@ macro_rules! note {
         $crate::output::write_note(&format!("{}\n", format_args!($($text)*)))
     };
 }
+
+/// Returns a number with a comma after each three digits.
+pub(crate) fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::Results;
 use super::measure::{Fitted, Formats, Measured, Size};
 use super::times::Times;
+use crate::output::grouped;
 
 /// Stands for what cannot be or is not known.
 const NONE: &str = "-";
@@ -28,7 +29,11 @@ pub(super) fn render(results: &Results) -> String {
             out += " This is a build without optimisation, whose times say little.";
         }
         if let Some(peak) = times.peak_memory {
-            let _ = write!(out, " Largest resident memory of this process: {} bytes.", grouped_u64(peak));
+            let _ = write!(
+                out,
+                " Largest resident memory of this process: {} bytes.",
+                grouped(usize::try_from(peak).unwrap_or(usize::MAX))
+            );
         }
         out.push('\n');
     }
@@ -189,23 +194,6 @@ fn share(part: u64, whole: u64) -> String {
 fn tenths(part: u64, whole: u64) -> String {
     let tenths = (u128::from(part) * 1000 + u128::from(whole) / 2).checked_div(u128::from(whole)).unwrap_or_default();
     format!("{}.{}", tenths / 10, tenths % 10)
-}
-
-/// Formats `118512` as `118,512`.
-fn grouped(number: usize) -> String {
-    grouped_u64(number as u64)
-}
-
-fn grouped_u64(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]

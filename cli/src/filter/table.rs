@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::explain::Trace;
+use crate::output::grouped;
 
 const BOLD: &str = "\x1b[1m";
 const RED: &str = "\x1b[31m";
@@ -110,19 +111,6 @@ fn percent(before: usize, after: usize, base: usize) -> String {
     let tenths = (difference * 1000 + base / 2) / base;
     let sign = if after > before && tenths > 0 { "-" } else { "" };
     format!("{sign}{}.{} %", tenths / 10, tenths % 10)
-}
-
-/// Returns a number with a comma after each three digits.
-pub(super) fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const DIFFERENT: u8 = 4;
 /// Without -o, the manifest is printed. With -o, it is written to a new file. If the file exists, it is compared with the server
 /// instead: one line for each tool that was added, removed or changed, with the parts that differ. --update shows each
 /// difference and writes the server's tools to the file; everything outside `tools` stays as it is, comments included. --force
-/// writes the whole file anew.
+/// replaces the whole file.
 ///
 /// A gateway withholds a tool that differs from what is pinned, so run this again when a server announces a change. Tools that
 /// cannot be pinned are left out and reported on standard error: an invalid or repeated name, a schema that Tamis cannot
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     /// A header with a credential for the server, and the environment variable with its value. As --bearer-env otherwise.
     #[arg(long, value_name = "NAME=VARIABLE", conflicts_with = "bearer_env")]
     header_env: Option<String>,
-    /// Write the whole file anew if it exists.
+    /// Replace the whole file if it exists.
     #[arg(long, requires = "file")]
     force: bool,
     /// Write the server's tools to the file.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use tamis_engine::{Call, CompileOptions, Filtered, Format, FormatSpec, Input, Tokens, ToolFilter};
 
 use super::run;
-use crate::filter::table::grouped;
+use crate::output::grouped;
 
 /// The output in one format, without a budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -27,7 +27,7 @@ use crate::upstream::{CallContext, Client, UpstreamError};
 const MAX_OTHERS: usize = 10_000;
 /// Bytes that may come before an answer: other messages, and the frame of the stream.
 const MAX_OTHER_BYTES: u64 = 4 << 20;
-/// Requests of a server that are answered during one of ours.
+/// Requests of a server that are answered during one request of the gateway.
 const MAX_ASKED: usize = 16;
 /// What a message costs, however short it is, in bytes.
 const PER_MESSAGE: usize = 512;
