@@ -51,7 +51,7 @@ impl Drop for Flight<'_> {
     fn drop(&mut self) {
         // The deadline has passed, or the caller has disconnected.
         if let Some((headers, id)) = self.pending.take() {
-            self.service.cancel(headers, id, self.wire.authentication);
+            self.wire.transport.cancel(headers, id);
         }
     }
 }

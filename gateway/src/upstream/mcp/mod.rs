@@ -31,20 +31,18 @@ mod wire;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::{Method, Request};
-use http_body_util::Full;
 use indexmap::IndexMap;
 use tamis_config::{AuthKind, Call, McpCall, McpSource, ServiceDocument, ServiceTool};
 use tamis_engine::ResponseType;
 use url::Url;
 
 use self::flight::Flight;
-use self::peers::Peers;
+use self::peers::{Peer, Peers};
 use self::pins::{Pins, Verdict};
-use self::wire::Wire;
+use self::wire::{Http, Transport, Wire};
 use super::auth::{AuthPlan, Authentication};
 use super::http::{MAX_URL, for_every_request};
 use super::origin::{Origin, Target};
@@ -53,9 +51,6 @@ use crate::mcp::arguments;
 use crate::mcp::headers::{ParamHeader, param_headers};
 
 pub use self::pins::{Difference, Withheld};
-
-/// How long telling a server that a call is not waited for any more may take.
-const CANCELLING: Duration = Duration::from_secs(2);
 
 /// What a server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,11 +70,7 @@ enum Server {
 #[derive(Debug)]
 pub(super) struct McpService {
     name: Box<str>,
-    client: Arc<Client>,
-    target: Target,
-    auth: Option<AuthPlan>,
-    /// The headers of every request.
-    common: HeaderMap,
+    endpoint: Endpoint,
     actions: IndexMap<String, Action>,
     pins: Arc<Pins>,
     peers: Peers,
@@ -87,6 +78,23 @@ pub(super) struct McpService {
     ids: AtomicU64,
     /// Whether the tools that are withheld have changed since this was last asked.
     changed: AtomicBool,
+}
+
+/// Where the server is.
+#[derive(Debug)]
+enum Endpoint {
+    /// At an address.
+    Http(HttpEndpoint),
+}
+
+/// The address of a server, and how requests to it are authenticated.
+#[derive(Debug)]
+struct HttpEndpoint {
+    client: Arc<Client>,
+    target: Target,
+    auth: Option<AuthPlan>,
+    /// The headers of every request.
+    common: HeaderMap,
 }
 
 /// A tool of the server.
@@ -113,20 +121,7 @@ impl McpService {
         document: &Arc<ServiceDocument>,
         client: Arc<Client>,
     ) -> Result<Self, InvalidService> {
-        let target = target(&source.url)?;
-        let auth = match &source.auth {
-            Some(auth) if auth.kind == AuthKind::Body => {
-                return Err(InvalidService::new(
-                    "source.mcp.auth",
-                    "cannot be `body`; use header, bearer, basic or query",
-                ));
-            }
-            Some(auth) => AuthPlan::new("source.mcp.auth", auth)?,
-            None => None,
-        };
-        let mut common = for_every_request(target.origin());
-        common.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        common.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        let endpoint = Endpoint::Http(HttpEndpoint::new(source, client)?);
         let mut actions = IndexMap::new();
         for (position, (name, tool)) in document.tools.iter().enumerate() {
             match &tool.call {
@@ -143,10 +138,7 @@ impl McpService {
         }
         Ok(Self {
             name: document.name.as_str().into(),
-            client,
-            target,
-            auth,
-            common,
+            endpoint,
             actions,
             pins: Arc::new(Pins::new(document)),
             peers: Peers::default(),
@@ -166,28 +158,35 @@ impl McpService {
         context: CallContext<'_>,
     ) -> Result<Answer, UpstreamError> {
         let action = self.actions.get(tool).ok_or_else(|| UpstreamError::UnknownTool(tool.to_owned()))?;
-        let begun = Instant::now();
-        let authentication = match &self.auth {
-            Some(auth) => auth.authenticate(context.credentials)?,
-            None => Authentication::default(),
-        };
-        if let (false, Some(auth)) = (authentication.may_go_to(&self.target), &self.auth) {
-            return Err(UpstreamError::CredentialUse(auth.credential().clone()));
+        match &self.endpoint {
+            Endpoint::Http(http) => {
+                let authentication = http.authenticate(context.credentials)?;
+                if let (false, Some(auth)) = (authentication.may_go_to(&http.target), &http.auth) {
+                    return Err(UpstreamError::CredentialUse(auth.credential().clone()));
+                }
+                let HttpEndpoint { client, target, auth: _, common } = http;
+                let peer = self.peers.of(&authentication);
+                let transport = Transport::Http(Http { client, target, common, authentication: &authentication });
+                self.fly(action, arguments, peer, transport, context).await
+            }
         }
+    }
+
+    async fn fly(
+        &self,
+        action: &Action,
+        arguments: &Arguments,
+        peer: Arc<Peer>,
+        transport: Transport<'_>,
+        context: CallContext<'_>,
+    ) -> Result<Answer, UpstreamError> {
+        let begun = Instant::now();
         let deadline = context.bounds.deadline;
         let arguments = arguments.object();
-        let wire = Wire {
-            client: &self.client,
-            target: &self.target,
-            common: &self.common,
-            authentication: &authentication,
-            requests: 0,
-            list_changed: false,
-            context,
-        };
+        let wire = Wire { transport, requests: 0, list_changed: false, context };
         let mut flight = Flight {
             service: self,
-            peer: self.peers.of(&authentication),
+            peer,
             action,
             caller: wire.context.caller_key().into(),
             params: action.repeated(&arguments),
@@ -201,28 +200,6 @@ impl McpService {
             return result;
         }
         Err(UpstreamError::Timeout { sent: flight.sent })
-    }
-
-    /// Tells a legacy server that a call is not waited for any more. In the modern era the end of the connection says so.
-    fn cancel(&self, headers: HeaderMap, id: u64, authentication: &Authentication<'_>) {
-        let mut all = self.common.clone();
-        all.extend(authentication.header.clone());
-        all.extend(headers);
-        let Some(path) = wire::path(&self.target, authentication) else { return };
-        let mut request = Request::new(Full::new(request::cancelled(id)));
-        *request.method_mut() = Method::POST;
-        *request.headers_mut() = all;
-        *request.uri_mut() = path.into();
-        let (client, target) = (Arc::clone(&self.client), self.target.clone());
-        // Without a runtime the gateway is ending, and with it the connection.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        runtime.spawn(async move {
-            let (policy, http) = client.direct();
-            if policy.check(target.origin()).is_ok() {
-                // Whether the server takes it does not matter: the call is over.
-                let _ = tokio::time::timeout(CANCELLING, http.send(target.origin(), request)).await;
-            }
-        });
     }
 
     fn next_id(&self) -> u64 {
@@ -252,9 +229,8 @@ impl McpService {
 
     /// Returns the tools that are withheld from an exposition with these credentials, as far as the server has been asked.
     pub(super) fn withheld(&self, credentials: CredentialScope<'_>) -> BTreeMap<&str, Withheld> {
-        let authentication = match &self.auth {
-            Some(auth) => auth.authenticate(credentials).ok(),
-            None => Some(Authentication::default()),
+        let authentication = match &self.endpoint {
+            Endpoint::Http(http) => http.authenticate(credentials).ok(),
         };
         let peer = authentication.and_then(|authentication| self.peers.known(&authentication));
         let Some(verdict) = peer.and_then(|peer| peer.verdict()).filter(|verdict| !verdict.is_empty()) else {
@@ -262,6 +238,34 @@ impl McpService {
         };
         let each = self.actions.iter();
         each.filter_map(|(name, action)| Some((name.as_str(), verdict.of(action.position)?))).collect()
+    }
+}
+
+impl HttpEndpoint {
+    fn new(source: &McpSource, client: Arc<Client>) -> Result<Self, InvalidService> {
+        let target = target(&source.url)?;
+        let auth = match &source.auth {
+            Some(auth) if auth.kind == AuthKind::Body => {
+                return Err(InvalidService::new(
+                    "source.mcp.auth",
+                    "cannot be `body`; use header, bearer, basic or query",
+                ));
+            }
+            Some(auth) => AuthPlan::new("source.mcp.auth", auth)?,
+            None => None,
+        };
+        let mut common = for_every_request(target.origin());
+        common.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        common.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        Ok(Self { client, target, auth, common })
+    }
+
+    /// Returns what authenticates requests of an exposition.
+    fn authenticate<'a>(&'a self, credentials: CredentialScope<'a>) -> Result<Authentication<'a>, UpstreamError> {
+        match &self.auth {
+            Some(auth) => auth.authenticate(credentials),
+            None => Ok(Authentication::default()),
+        }
     }
 }
 

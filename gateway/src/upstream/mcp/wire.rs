@@ -1,5 +1,6 @@
 //! Sends one message and reads what the server answers: JSON, or a stream of events.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use http::{Method, Request};
 use http_body_util::Full;
 
 use super::message::{self, RpcFault};
-use super::request::{SESSION, refusal};
+use super::request::{SESSION, cancelled, refusal};
 use super::sse::{EventParser, TooLarge};
 use crate::compute::NotRun;
 use crate::hops;
@@ -33,21 +34,36 @@ const MAX_ASKED: usize = 16;
 const PER_MESSAGE: usize = 512;
 /// How long reading the body of an error, or refusing a server's request, may take.
 const SHORT: Duration = Duration::from_secs(5);
+/// How long telling a server that a call is not waited for any more may take.
+const CANCELLING: Duration = Duration::from_secs(2);
 /// Bytes of a session id.
 const MAX_SESSION: usize = 1 << 10;
 
 /// A connection to a server, for one call.
 pub(super) struct Wire<'a> {
-    pub(super) client: &'a Client,
-    pub(super) target: &'a Target,
-    /// The headers of every request.
-    pub(super) common: &'a HeaderMap,
-    pub(super) authentication: &'a Authentication<'a>,
+    pub(super) transport: Transport<'a>,
     pub(super) context: CallContext<'a>,
     /// Requests sent.
     pub(super) requests: u32,
     /// Whether the server has said that its list of tools changed.
     pub(super) list_changed: bool,
+}
+
+/// How messages reach a server.
+#[derive(Clone, Copy)]
+pub(super) enum Transport<'a> {
+    /// As requests of HTTP.
+    Http(Http<'a>),
+}
+
+/// An endpoint of Streamable HTTP, with the credential of a call.
+#[derive(Clone, Copy)]
+pub(super) struct Http<'a> {
+    pub(super) client: &'a Arc<Client>,
+    pub(super) target: &'a Target,
+    /// The headers of every request.
+    pub(super) common: &'a HeaderMap,
+    pub(super) authentication: &'a Authentication<'a>,
 }
 
 /// A message to be sent.
@@ -89,15 +105,21 @@ impl Wire<'_> {
     /// # Errors
     /// [`Fault`].
     pub(super) async fn post(&mut self, outgoing: Outgoing<'_>) -> Result<Answered, Fault> {
+        match self.transport {
+            Transport::Http(http) => self.post_http(http, outgoing).await,
+        }
+    }
+
+    async fn post_http(&mut self, http: Http<'_>, outgoing: Outgoing<'_>) -> Result<Answered, Fault> {
         let Outgoing { method, headers, body, id, limit, refuse_with } = outgoing;
-        let mut incoming = Box::pin(self.send(method, &headers, body)).await?;
+        let mut incoming = Box::pin(self.send(http, method, &headers, body)).await?;
         let status = incoming.status();
         if status.is_redirection() {
             // The credential is meant for this server, and a pinned definition is that of this server.
             return Err(incoming.failed(Fault::refused("redirect", true)));
         }
         if !status.is_success() {
-            return Box::pin(self.error_status(incoming)).await;
+            return Box::pin(self.error_status(http, incoming)).await;
         }
         let Some(id) = id else {
             incoming.finish().await;
@@ -111,14 +133,14 @@ impl Wire<'_> {
         };
         let reply = match kind(incoming.headers()) {
             Some(Body::Json) => {
-                let (stated, needles) = (limit, self.authentication.needles.as_ref());
+                let (stated, needles) = (limit, http.authentication.needles.as_ref());
                 let limits = BodyLimits { limit, stated, needles, memory: &mut *self.context.memory };
                 let body = incoming.read(limits).await?;
                 let received = self.read_message(body, id).await?;
                 self.list_changed |= received.list_changed;
                 received.answer.ok_or_else(|| malformed("holds no answer to the request"))?
             }
-            Some(Body::Events) => Box::pin(self.stream(incoming, (id, limit), refuse_with)).await?,
+            Some(Body::Events) => Box::pin(self.stream(http, incoming, (id, limit), refuse_with)).await?,
             None => return Err(incoming.failed(malformed("is neither JSON nor a stream of events"))),
         };
         Ok(match reply {
@@ -128,18 +150,24 @@ impl Wire<'_> {
     }
 
     /// Sends a message.
-    async fn send(&mut self, method: &'static str, headers: &HeaderMap, body: Bytes) -> Result<Incoming, Fault> {
-        let (policy, http) = self.client.direct();
-        let target = self.target;
+    async fn send(
+        &mut self,
+        http: Http<'_>,
+        method: &'static str,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Incoming, Fault> {
+        let Http { client, target, common, authentication } = http;
+        let (policy, transport) = client.direct();
         policy.check(target.origin()).map_err(|Denied| Fault::refused("egress", false))?;
         self.context.memory.take(body.len() as u64).await.map_err(|Exhausted| exhausted(false))?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = path(target, self.authentication).ok_or_else(|| Fault::refused("connect", false))?.into();
+        *request.uri_mut() = path(target, authentication).ok_or_else(|| Fault::refused("connect", false))?.into();
         let all = request.headers_mut();
-        *all = self.common.clone();
+        *all = common.clone();
         all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-        if let Some((name, value)) = &self.authentication.header {
+        if let Some((name, value)) = &authentication.header {
             all.insert(name.clone(), value.clone());
         }
         if self.context.hops > 0 {
@@ -152,7 +180,7 @@ impl Wire<'_> {
             span.inject(all);
         }
         self.requests += 1;
-        let response = http.send(target.origin(), request).await.map_err(|failed| {
+        let response = transport.send(target.origin(), request).await.map_err(|failed| {
             let fault = fault(&failed, false);
             record_failure(&mut span, &fault);
             fault
@@ -163,11 +191,11 @@ impl Wire<'_> {
         Ok(Incoming::new(response, span))
     }
 
-    async fn error_status(&mut self, incoming: Incoming) -> Result<Answered, Fault> {
+    async fn error_status(&mut self, http: Http<'_>, incoming: Incoming) -> Result<Answered, Fault> {
         let status = incoming.status().as_u16();
         let time = self.context.bounds.deadline.min(Instant::now() + SHORT);
         let body = incoming.read_error(time.into(), self.context.memory).await;
-        if self.authentication.needles.as_ref().is_some_and(|needles| Search::is_in(needles, &body)) {
+        if http.authentication.needles.as_ref().is_some_and(|needles| Search::is_in(needles, &body)) {
             return Err(Fault::Final(UpstreamError::CredentialReturned));
         }
         let code = message::error_in(&body).map(|error| error.code);
@@ -177,13 +205,14 @@ impl Wire<'_> {
     /// Reads events until the answer to the request `id` comes.
     async fn stream(
         &mut self,
+        http: Http<'_>,
         mut incoming: Incoming,
         (id, limit): (u64, u64),
         refuse_with: Option<&HeaderMap>,
     ) -> Result<message::Reply, Fault> {
         let mut pieces = incoming.pieces()?;
         let mut parser = EventParser::new(usize::try_from(limit).unwrap_or(usize::MAX));
-        let mut search = self.authentication.needles.as_ref().map(|needles| Box::new(Search::new(needles)));
+        let mut search = http.authentication.needles.as_ref().map(|needles| Box::new(Search::new(needles)));
         let (mut bytes, mut others, mut asked, mut reserved) = (0_u64, 0_usize, 0_usize, 0_u64);
         let mut turn = Turn::new();
         // Bytes of the event that is being received may become the answer. All others are none.
@@ -227,7 +256,7 @@ impl Wire<'_> {
                         return Err(incoming.failed(malformed("does not come within 16 requests of the server")));
                     }
                     if let Some(headers) = refuse_with {
-                        self.refuse(headers, &request).await;
+                        self.refuse(http, headers, &request).await;
                     }
                 }
                 // The event is dropped. What the parser holds now came with this piece.
@@ -239,8 +268,8 @@ impl Wire<'_> {
     }
 
     /// Answers a request of the server, so that it does not wait for the answer. Whether it takes the answer does not matter.
-    async fn refuse(&mut self, headers: &HeaderMap, id: &[u8]) {
-        let sent = Box::pin(self.send("response", headers, refusal(id)));
+    async fn refuse(&mut self, http: Http<'_>, headers: &HeaderMap, id: &[u8]) {
+        let sent = Box::pin(self.send(http, "response", headers, refusal(id)));
         if let Ok(Ok(incoming)) = tokio::time::timeout(SHORT, sent).await {
             incoming.finish().await;
         }
@@ -273,8 +302,42 @@ impl Wire<'_> {
     }
 }
 
+impl Transport<'_> {
+    /// Tells a legacy server that a call is not waited for any more. `headers` and `id` are those of the call.
+    pub(super) fn cancel(self, headers: HeaderMap, id: u64) {
+        match self {
+            Self::Http(http) => http.cancel(headers, id),
+        }
+    }
+}
+
+impl Http<'_> {
+    /// In the modern era the end of the connection says that a call is not waited for, so this is not called.
+    fn cancel(self, headers: HeaderMap, id: u64) {
+        let Self { client, target, common, authentication } = self;
+        let mut all = common.clone();
+        all.extend(authentication.header.clone());
+        all.extend(headers);
+        let Some(path) = path(target, authentication) else { return };
+        let mut request = Request::new(Full::new(cancelled(id)));
+        *request.method_mut() = Method::POST;
+        *request.headers_mut() = all;
+        *request.uri_mut() = path.into();
+        let (client, target) = (Arc::clone(client), target.clone());
+        // Without a runtime the gateway is ending, and with it the connection.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            let (policy, http) = client.direct();
+            if policy.check(target.origin()).is_ok() {
+                // Whether the server takes it does not matter: the call is over.
+                let _ = tokio::time::timeout(CANCELLING, http.send(target.origin(), request)).await;
+            }
+        });
+    }
+}
+
 /// Returns the path with its query, and the credential if that belongs there; none if no request can have it.
-pub(super) fn path(target: &Target, authentication: &Authentication<'_>) -> Option<PathAndQuery> {
+fn path(target: &Target, authentication: &Authentication<'_>) -> Option<PathAndQuery> {
     let path = target.path_and_query();
     match (&authentication.query, target.query()) {
         (None, _) => Some(path.clone()),
