@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CredentialHandle, Digest, ExpositionDocument, ExpositionId, FIRST_VERSION, FORMAT_VERSION, Reason, ServiceDocument,
-    reads,
+    BundleDocument, CredentialHandle, Digest, ExpositionDocument, ExpositionId, FIRST_VERSION, FORMAT_VERSION, Reason,
+    ServiceDocument, reads,
 };
 
 /// Bytes of base64 in one object: an object of this size is written and watched without harm to its neighbours.
@@ -88,6 +88,8 @@ pub enum PayloadKind {
 pub enum ExpositionPayload {
     /// It is served.
     Serve(ExpositionDocument),
+    /// It is served as a bundle of others.
+    Bundle(BundleDocument),
     /// It answers 503.
     Stop(StopDocument),
 }
@@ -98,6 +100,7 @@ impl ExpositionPayload {
     pub fn id(&self) -> &ExpositionId {
         match self {
             Self::Serve(document) => &document.id,
+            Self::Bundle(document) => &document.id,
             Self::Stop(document) => &document.id,
         }
     }
@@ -107,6 +110,7 @@ impl ExpositionPayload {
     pub fn format_version(&self) -> u32 {
         match self {
             Self::Serve(document) => document.format_version,
+            Self::Bundle(document) => document.format_version,
             Self::Stop(document) => document.format_version,
         }
     }
@@ -172,9 +176,15 @@ pub fn encode_exposition(group: &str, payload: &ExpositionPayload) -> Result<Gat
     let mut parts = encode(group, PayloadKind::Exposition, Some(payload.id()), payload.format_version(), &json)?;
     match (parts.pop(), parts.len()) {
         (Some(mut part), 0) => {
-            if let ExpositionPayload::Serve(document) = payload {
-                part.service = Some(document.service.clone());
-                part.credentials = document.handles();
+            match payload {
+                ExpositionPayload::Serve(document) => {
+                    part.service = Some(document.service.clone());
+                    part.credentials = document.handles();
+                }
+                ExpositionPayload::Bundle(document) => {
+                    part.credentials = document.handle().cloned().into_iter().collect()
+                }
+                ExpositionPayload::Stop(_) => {}
             }
             Ok(part)
         }

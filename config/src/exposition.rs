@@ -129,6 +129,9 @@ pub enum Access {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         handle: Option<CredentialHandle>,
     },
+    /// Callers of a bundle that has the exposition as a part, as that bundle says. Its own address answers as one that
+    /// does not exist.
+    BundleOnly,
 }
 
 impl Access {
@@ -136,7 +139,7 @@ impl Access {
     #[must_use]
     pub fn authenticates(&self) -> bool {
         match self {
-            Self::Anonymous => false,
+            Self::Anonymous | Self::BundleOnly => false,
             Self::ApiKeys { .. } => true,
         }
     }
@@ -145,7 +148,7 @@ impl Access {
     #[must_use]
     pub fn secret(&self) -> Option<(&str, Option<&CredentialHandle>)> {
         match self {
-            Self::Anonymous => None,
+            Self::Anonymous | Self::BundleOnly => None,
             Self::ApiKeys { secret, handle } => Some((secret, handle.as_ref())),
         }
     }
@@ -153,7 +156,7 @@ impl Access {
     /// As [`Self::secret`], to say where its content lies now.
     pub fn secret_mut(&mut self) -> Option<(&str, &mut Option<CredentialHandle>)> {
         match self {
-            Self::Anonymous => None,
+            Self::Anonymous | Self::BundleOnly => None,
             Self::ApiKeys { secret, handle } => Some((secret, handle)),
         }
     }

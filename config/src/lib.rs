@@ -7,6 +7,7 @@
 pub mod acks;
 pub mod addresses;
 mod allowed_use;
+pub mod bundle;
 pub mod carrier;
 mod exposition;
 pub mod group_keys;
@@ -22,6 +23,7 @@ mod version;
 mod watch;
 
 pub use allowed_use::{AllowedUse, CredentialUse, InvalidUse, parse_uses};
+pub use bundle::{BundleDocument, BundleLimits, BundlePart};
 pub use carrier::{ExpositionPayload, GatewayConfig, GatewayConfigSpec, PayloadKind, StopDocument};
 pub use exposition::{
     Access, Audit, CallLimits, CredentialGrant, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool,
@@ -40,7 +42,7 @@ pub use watch::{watch_backoff, watch_status};
 
 /// The newest version of the documents that this build writes and reads. A document carries the lowest one that expresses
 /// it: see [`lowest_version`] and [`lowest_service_version`].
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// Whether this build reads documents of `version`: it reads every version up to its own. What is newer is refused with
 /// `GatewayTooOld`, since a field that is not known could be a stage of a filter.

@@ -107,6 +107,10 @@ reasons! {
     FilterSetNotFound of ResolvedRefs,
     /// The ConfigurationPlan does not exist.
     PlanNotFound of ResolvedRefs,
+    /// An exposition that the bundle names does not exist.
+    ExpositionNotFound of ResolvedRefs,
+    /// An exposition that the bundle names is stopped.
+    ExpositionStopped of ResolvedRefs,
     /// The ConfigMap does not exist.
     ConfigMapNotFound of ResolvedRefs,
     /// The Secret does not exist, or lacks the key.
@@ -159,6 +163,7 @@ impl Reason {
             | Self::ToolNotFound
             | Self::FilterSetNotFound
             | Self::PlanNotFound
+            | Self::ExpositionNotFound
             | Self::ConfigMapNotFound
             | Self::SecretNotFound
             | Self::GatewayGroupNotFound => true,
@@ -173,6 +178,7 @@ impl Reason {
             | Self::AccessRequired
             | Self::EgressDenied
             | Self::ResolvedRefs
+            | Self::ExpositionStopped
             | Self::SecretNotLabelled
             | Self::SecretUseNotAllowed
             | Self::RefNotPermitted

@@ -5,12 +5,14 @@
 //!
 //! Version 3 added MCP servers as the source of a service.
 //!
+//! Version 4 added bundles, and expositions that are called through bundles only.
+//!
 //! Everything is destructured: a field does not compile until it is placed in a version here.
 
 use tamis_engine::{BudgetSpec, FilterSpec, FormatSpec, OutputSpec, ToolFilter};
 
 use crate::{
-    Call, CallLimits, ExpositionDocument, ExpositionTool, ServiceDocument, ServiceTool, Source, TokenSettings,
+    Access, Call, CallLimits, ExpositionDocument, ExpositionTool, ServiceDocument, ServiceTool, Source, TokenSettings,
 };
 
 /// The first version: that of every document that stops an exposition, and of every other document that needs no later
@@ -55,7 +57,7 @@ pub fn lowest_version(document: &ExpositionDocument) -> u32 {
         enforcement: _,
         tools,
         credentials: _,
-        access: _,
+        access,
         limits,
         audit: _,
         tokens,
@@ -69,8 +71,13 @@ pub fn lowest_version(document: &ExpositionDocument) -> u32 {
         max_response_bytes: _,
         output: answers,
     } = limits;
+    let access = match access {
+        None | Some(Access::Anonymous | Access::ApiKeys { .. }) => FIRST_VERSION,
+        Some(Access::BundleOnly) => 4,
+    };
     let own = *tokens != TokenSettings::default() || inputs.is_some() || !answers.is_none();
-    if own || tools.values().any(tool_is_second) { 2 } else { FIRST_VERSION }
+    let second = if own || tools.values().any(tool_is_second) { 2 } else { FIRST_VERSION };
+    second.max(access)
 }
 
 /// Returns whether a published tool uses a field of version 2.

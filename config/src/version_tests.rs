@@ -48,6 +48,7 @@ fn a_document_carries_the_lowest_version_that_expresses_it() {
         (1, json!({"tokens": {"tokenizer": "o200k_base", "factor": 1}})),
         (2, json!({"tokens": {"tokenizer": "estimate"}})),
         (2, json!({"tokens": {"factor": 1.5}})),
+        (4, json!({"access": "bundleOnly"})),
         (2, json!({"inputs": []})),
         (2, json!({"inputs": ["chunk"]})),
     ];

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
-use tamis_config::{AllowedUse, CredentialHandle};
+use tamis_config::{AllowedUse, CredentialHandle, ExpositionDocument, Reason};
 
 use crate::ObjectName;
 
@@ -22,6 +23,8 @@ pub struct Cluster<'a> {
     pub namespaces: &'a dyn Namespaces,
     /// Labelled Secrets.
     pub secrets: &'a dyn Secrets,
+    /// Expositions that are not compiled together with a bundle that names them.
+    pub parts: &'a dyn Parts,
 }
 
 impl fmt::Debug for Cluster<'_> {
@@ -31,6 +34,37 @@ impl fmt::Debug for Cluster<'_> {
             .field("controller_name", &self.controller_name)
             .finish_non_exhaustive()
     }
+}
+
+/// Expositions that a bundle may name.
+pub trait Parts {
+    /// Returns the state of an exposition.
+    fn find(&self, name: &ObjectName) -> PartState;
+}
+
+/// The state of an exposition that a bundle may name.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PartState {
+    /// The exposition does not exist.
+    Missing,
+    /// The exposition exists, but what is served of it is not known yet.
+    Pending,
+    /// The exposition is a bundle itself.
+    Bundle,
+    /// The exposition is served.
+    Served {
+        /// The group that serves it.
+        group: Option<ObjectName>,
+        /// What is served.
+        document: Arc<ExpositionDocument>,
+    },
+    /// The exposition answers 503.
+    Stopped {
+        /// The group that it belongs to, if it has one.
+        group: Option<ObjectName>,
+        /// Why it is stopped.
+        reason: Reason,
+    },
 }
 
 /// Labels of namespaces.

@@ -20,7 +20,7 @@ mod state;
 mod tighten;
 pub mod yaml;
 
-pub use compile::{Compilation, CompileEnv, Degraded, Part, Paused, compile, diagnose, diagnose_part, pause};
+pub use compile::{Bundled, Compilation, CompileEnv, Degraded, Part, Paused, compile, diagnose, diagnose_part, pause};
 pub use diagnostic::{Diagnostic, Severity};
 pub use import::import;
 pub use load::{Loaded, documents, file as load_file, is_document, load};

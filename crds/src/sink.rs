@@ -24,6 +24,11 @@ impl<'a> DiagnosticSink<'a> {
         self
     }
 
+    /// Returns whether the author has set a field of `spec`, whatever its value.
+    pub(crate) fn sets(&self, field: &str) -> bool {
+        self.origin.tree.get("spec").is_some_and(|spec| spec.get(field).is_some())
+    }
+
     pub(crate) fn error(&mut self, path: &FieldPath, message: impl Into<String>, remedy: impl Into<String>) {
         self.failed = true;
         self.diagnostics.push(self.origin.error(path, message, remedy).because(self.reason));

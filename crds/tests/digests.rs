@@ -31,9 +31,10 @@ fn list() -> String {
     for set in sets(&examples) {
         let folder = set.strip_prefix(&examples).expect("is below the examples").display();
         let loaded = load(std::slice::from_ref(&set));
-        let Snapshot { services, expositions, stopped } = compile(&loaded.resources, &CompileEnv::default()).snapshot;
+        let Snapshot { services, expositions, bundles, stopped } =
+            compile(&loaded.resources, &CompileEnv::default()).snapshot;
         assert!(stopped.is_empty(), "{folder} has expositions that are not served: {stopped:?}");
-        assert_eq!(expositions.len(), loaded.resources.expositions.len(), "{folder}");
+        assert_eq!(expositions.len() + bundles.len(), loaded.resources.expositions.len(), "{folder}");
         for (digest, service) in &services {
             assert_eq!(service.format_version, lowest_service_version(service));
             let _ = writeln!(list, "{folder} service {} {} {}", service.name, service.version, digest.0);
@@ -42,6 +43,10 @@ fn list() -> String {
             assert_eq!(exposition.format_version, lowest_version(exposition));
             let json = serde_json::to_vec(exposition).expect("documents serialise");
             let _ = writeln!(list, "{folder} exposition {id} {}", Digest::of(&json).0);
+        }
+        for (id, bundle) in &bundles {
+            let json = serde_json::to_vec(bundle).expect("documents serialise");
+            let _ = writeln!(list, "{folder} bundle {id} {}", Digest::of(&json).0);
         }
     }
     list

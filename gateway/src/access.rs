@@ -12,6 +12,9 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
 use sha2::{Digest as _, Sha256};
+use tamis_config::Access;
+
+use crate::upstream::Credentials;
 
 /// Maximum number of callers of one exposition.
 pub(crate) const MAX_CALLERS: usize = 10_000;
@@ -35,6 +38,30 @@ pub(crate) enum AuthError {
     Unauthorized,
     /// The callers' keys are unknown, because their Secret does not exist.
     CallersUnknown,
+    /// The exposition is called through bundles only.
+    BundleOnly,
+}
+
+/// Authenticates a request to an address in `namespace` by the key that it presents. Returns the caller's name, if callers
+/// have names.
+///
+/// # Errors
+/// [`AuthError`] if the request is not authenticated.
+pub(crate) fn admit(
+    access: Option<&Access>,
+    namespace: &str,
+    store: &dyn Credentials,
+    presented: impl FnOnce() -> Option<KeyDigest>,
+) -> Result<Option<Arc<str>>, AuthError> {
+    match access {
+        None | Some(Access::Anonymous) => Ok(None),
+        Some(Access::BundleOnly) => Err(AuthError::BundleOnly),
+        Some(Access::ApiKeys { secret, handle }) => {
+            let callers = store.callers(namespace, secret, handle.as_ref()).ok_or(AuthError::CallersUnknown)?;
+            let name = presented().and_then(|key| callers.find(&key).cloned());
+            name.map(Some).ok_or(AuthError::Unauthorized)
+        }
+    }
 }
 
 /// Returns the digest of the key that a request presents: `Authorization: Bearer KEY` or `X-API-Key: KEY`. Returns none

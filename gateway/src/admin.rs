@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::acks;
+use crate::bundle::Part;
 use crate::exposition::hex;
 use crate::gateway::{Gateway, Readiness};
 use crate::hops;
@@ -236,6 +237,12 @@ fn exposition(slot: &Slot, newest: Option<&Ack>, missing: Option<&Vec<MissingCre
                 entry["withheld"] = withheld.iter().map(why).collect::<serde_json::Map<_, _>>().into();
             }
             entry["unfiltered"] = json!(unfiltered.collect::<Vec<_>>());
+        }
+        State::Bundle(bundle) => {
+            entry["state"] = json!("Serving");
+            entry["digest"] = json!(hex(&bundle.digest));
+            let part = |part: &Part| json!({"exposition": &*part.path, "prefix": part.prefix});
+            entry["bundle"] = bundle.parts.iter().map(part).collect();
         }
         State::Stopped(stopped) => {
             entry["state"] = json!("Stopped");

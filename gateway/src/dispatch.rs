@@ -4,15 +4,15 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tamis_config::Access;
 
+use crate::bundle::Found;
 use crate::call::{Caller, ToolCall};
-use crate::exposition::Exposition;
 use crate::hops;
 use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::era::{MODERN_VERSIONS, negotiate};
 use crate::mcp::message::string;
 use crate::mcp::{Era, Params, RpcError, arguments, headers};
+use crate::target::Target;
 use crate::trace::Parent;
 
 /// What a request asks for.
@@ -37,8 +37,8 @@ pub(crate) struct Listen {
 
 /// A request, and what is known about it.
 pub(crate) struct Request<'a> {
-    /// The exposition that it addresses.
-    pub(crate) exposition: &'a Exposition,
+    /// What it addresses.
+    pub(crate) target: &'a Target,
     /// The bytes that `id` and `params` borrow from.
     pub(crate) source: &'a Bytes,
     /// Its id.
@@ -62,15 +62,15 @@ pub(crate) struct Request<'a> {
 /// # Errors
 /// The JSON-RPC error to answer with.
 pub(crate) fn dispatch(request: &Request<'_>) -> Result<Task, RpcError> {
-    let Request { exposition, params, era, .. } = *request;
+    let Request { target, params, era, .. } = *request;
     let id = request.id.get();
     let answer = |result: &str| Ok(Task::Answer(encode::result(id, result)));
     match (request.method, era) {
         ("tools/call", _) => call(request).map(Task::Call),
-        ("tools/list", _) => list(exposition, id, params, era).map(Task::Answer),
-        ("server/discover", Era::Modern) => answer(&discover(exposition)),
+        ("tools/list", _) => list(target, id, params, era).map(Task::Answer),
+        ("server/discover", Era::Modern) => answer(&discover(target)),
         ("subscriptions/listen", Era::Modern) => listen(request).map(Task::Listen),
-        ("initialize", Era::Legacy) => answer(&initialize(exposition, params)?),
+        ("initialize", Era::Legacy) => answer(&initialize(target, params)?),
         ("ping", Era::Legacy) => answer("{}"),
         ("logging/setLevel", Era::Legacy) => {
             set_level(params)?;
@@ -81,13 +81,12 @@ pub(crate) fn dispatch(request: &Request<'_>) -> Result<Task, RpcError> {
 }
 
 fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
-    let Request { exposition, params, source, .. } = request;
+    let Request { target, params, source, .. } = request;
     let name = params.name.and_then(string).ok_or_else(|| RpcError::invalid_params("name must be a string"))?;
-    let (tool, _, _) = exposition
-        .tools()
-        .get_full(name.as_ref())
-        .ok_or_else(|| RpcError::invalid_params(format!("unknown tool: {}", shown(&name))))?;
-    let rules = &exposition.service.contracts[name.as_ref()].param_headers;
+    let unknown = || RpcError::invalid_params(format!("unknown tool: {}", shown(&name)));
+    let Found { exposition, bundle, tool, caller } = target.find(&name).ok_or_else(unknown)?;
+    let (own_name, _) = exposition.tools().get_index(tool).ok_or_else(unknown)?;
+    let rules = &exposition.service.contracts[own_name].param_headers;
     if let (Some(headers), false) = (request.headers, rules.is_empty()) {
         let given = arguments::document(params.arguments.map_or("{}", RawValue::get));
         let given = given.map_err(|e| RpcError::invalid_params(e.0))?;
@@ -98,12 +97,14 @@ fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
         return Err(RpcError::looped());
     }
     Ok(ToolCall {
+        exposition,
+        bundle,
         hops,
         id: source.slice_ref(request.id.get().as_bytes()),
         tool,
         arguments: params.arguments.map(|raw| source.slice_ref(raw.get().as_bytes())),
         era: request.era,
-        caller: request.caller.clone(),
+        caller: caller.map_or_else(|| request.caller.clone(), |name| request.caller.named(name)),
         parent: if request.is_traced { Parent::read(params, request.headers) } else { Parent::default() },
     })
 }
@@ -114,10 +115,10 @@ fn shown(name: &str) -> &str {
     &name[..end]
 }
 
-fn list(exposition: &Exposition, id: &str, params: &Params<'_>, era: Era) -> Result<Vec<u8>, RpcError> {
+fn list(target: &Target, id: &str, params: &Params<'_>, era: Era) -> Result<Vec<u8>, RpcError> {
     let invalid = || RpcError::invalid_params("invalid cursor");
     let cursor = params.cursor.map(|raw| string(raw).ok_or_else(invalid)).transpose()?;
-    let page = exposition.list(cursor.as_deref()).ok_or_else(invalid)?;
+    let page = target.list(cursor.as_deref()).ok_or_else(invalid)?;
     let mut out = Vec::with_capacity(page.tools.len() + id.len() + 320);
     encode::open_result(&mut out, id);
     out.put(r#"{"tools":["#);
@@ -128,50 +129,47 @@ fn list(exposition: &Exposition, id: &str, params: &Params<'_>, era: Era) -> Res
         encode::string(&mut out, next);
     }
     if era == Era::Modern {
-        out.put(&cacheable(exposition));
+        out.put(&cacheable(target));
     }
     out.put("}}");
     Ok(out)
 }
 
 /// The caching members of a modern result. Nothing may be cached, because a reload can change it at any time.
-fn cacheable(exposition: &Exposition) -> String {
+fn cacheable(target: &Target) -> String {
     // Without keys, all callers get the same result.
-    let scope = match exposition.access {
-        None | Some(Access::Anonymous) => "public",
-        Some(Access::ApiKeys { .. }) => "private",
-    };
-    let server = &exposition.service.server_meta;
+    let scope = if target.is_private() { "private" } else { "public" };
+    let server = target.server_meta();
     format!(r#","resultType":"complete","ttlMs":0,"cacheScope":"{scope}","_meta":{{{server}}}"#)
 }
 
 const CAPABILITIES: &str = r#""capabilities":{"tools":{"listChanged":true}}"#;
 
-fn instructions(out: &mut String, exposition: &Exposition) {
-    if let Some(description) = &exposition.service.document.description {
+fn instructions(out: &mut String, target: &Target) {
+    if let Some(text) = target.instructions() {
         out.push_str(r#","instructions":"#);
-        encode::string(out, description);
+        encode::string(out, &text);
     }
 }
 
-fn discover(exposition: &Exposition) -> String {
+fn discover(target: &Target) -> String {
     let versions = MODERN_VERSIONS.map(|version| format!("\"{version}\"")).join(",");
     let mut out = format!(r#"{{"supportedVersions":[{versions}],{CAPABILITIES}"#);
-    instructions(&mut out, exposition);
-    out.push_str(&cacheable(exposition));
+    instructions(&mut out, target);
+    out.push_str(&cacheable(target));
     out.push('}');
     out
 }
 
-fn initialize(exposition: &Exposition, params: &Params<'_>) -> Result<String, RpcError> {
+fn initialize(target: &Target, params: &Params<'_>) -> Result<String, RpcError> {
     let requested = params
         .protocol_version
         .and_then(string)
         .ok_or_else(|| RpcError::invalid_params("protocolVersion must be a string"))?;
     let version = negotiate(Some(&requested));
-    let server = &exposition.service.server_info;
+    let server = target.server_info();
     let mut out = format!(r#"{{"protocolVersion":"{version}",{CAPABILITIES},"serverInfo":{server}"#);
-    instructions(&mut out, exposition);
+    instructions(&mut out, target);
     out.push('}');
     Ok(out)
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tamis_config::{Access, ExpositionDocument, ExpositionId, Snapshot};
+use tamis_config::{Access, ExpositionId, Snapshot};
 use tokio_util::task::TaskTracker;
 
 use crate::acks::Acks;
@@ -182,7 +182,7 @@ impl Gateway {
 
     /// Returns whether an exposition is served, rather than stopped or unknown.
     pub(crate) fn serves(&self, id: &ExpositionId) -> bool {
-        self.registry.find(&id.to_string()).is_some_and(|slot| slot.state().serving().is_some())
+        self.registry.find(&id.to_string()).is_some_and(|slot| slot.state().is_served())
     }
 
     /// Updates the lists of the expositions of a service after its upstream has withheld other tools than before.
@@ -192,7 +192,7 @@ impl Gateway {
             let state = slot.state();
             let Some(exposition) = state.serving().filter(|e| Arc::ptr_eq(&e.service, service)) else { continue };
             if exposition.update_withheld(store) {
-                slot.notify();
+                self.registry.notify(slot);
             }
         }
     }
@@ -237,14 +237,16 @@ impl Gateway {
         if address.ip().is_loopback() || insecure_public {
             return Ok(());
         }
-        let open = |document: &ExpositionDocument| match &document.access {
+        let is_open = |access: &Option<Access>| match access {
             None => true,
-            // Anonymous on purpose, or authenticated.
-            Some(Access::Anonymous | Access::ApiKeys { .. }) => false,
+            // Anonymous on purpose, authenticated, or without an address.
+            Some(Access::Anonymous | Access::ApiKeys { .. } | Access::BundleOnly) => false,
         };
-        match snapshot.expositions.values().find(|document| open(document)) {
+        let expositions = snapshot.expositions.values().map(|document| (&document.id, &document.access));
+        let bundles = snapshot.bundles.values().map(|document| (&document.id, &document.access));
+        match expositions.chain(bundles).find(|(_, access)| is_open(access)) {
             None => Ok(()),
-            Some(document) => Err(Exposed { address, exposition: document.id.clone() }),
+            Some((id, _)) => Err(Exposed { address, exposition: id.clone() }),
         }
     }
 }

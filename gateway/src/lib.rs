@@ -15,6 +15,8 @@
 //! acks              results of documents         streamed
 //! access            callers and their keys       pure
 //! exposition        programs, lists, limits      immutable
+//! bundle            several behind one address   read anew for each request
+//! target            what a request addresses
 //! service           upstream, input schemas      held once for equal services
 //! call              validate, call, filter, answer, count
 //! validation        arguments: parsed, validated, converted for an alias
@@ -31,6 +33,7 @@ mod acks;
 mod admin;
 mod arguments;
 mod audit;
+mod bundle;
 mod call;
 pub mod cluster;
 mod compute;
@@ -60,6 +63,7 @@ mod service;
 mod session;
 mod shares;
 mod stdio;
+mod target;
 mod trace;
 pub mod upstream;
 mod validation;

@@ -8,6 +8,7 @@ use tamis_config::{Access, CredentialRef, ExpositionId, SentCredential};
 
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
+use crate::registry::State;
 use crate::upstream::{Credentials, environment_variable};
 
 /// A missing credential of an exposition. Holds names only.
@@ -66,20 +67,31 @@ impl Gateway {
             return BTreeMap::new();
         }
         let slots = self.registry.all();
-        let serving =
-            slots.values().filter_map(|slot| Some((ExpositionId::clone(&slot.id), slot.state().serving()?.clone())));
-        let missing = serving.map(|(id, exposition)| (id, missing(&exposition, &*self.options.credentials)));
+        let store = &*self.options.credentials;
+        let missing = slots.values().map(|slot| {
+            let missing = match slot.state().as_ref() {
+                State::Serving(exposition) => missing(exposition, store),
+                State::Bundle(bundle) => {
+                    missing_callers(bundle.access.as_ref(), &slot.id.namespace, store).into_iter().collect()
+                }
+                State::Stopped(_) => Vec::new(),
+            };
+            (ExpositionId::clone(&slot.id), missing)
+        });
         missing.filter(|(_, missing)| !missing.is_empty()).collect()
     }
 }
 
+/// Returns the Secret with the callers' keys, if it is missing.
+fn missing_callers(access: Option<&Access>, namespace: &str, store: &dyn Credentials) -> Option<MissingCredential> {
+    let (secret, handle) = access.and_then(Access::secret)?;
+    let is_missing = store.callers(namespace, secret, handle).is_none();
+    is_missing.then(|| MissingCredential::Callers { secret: secret.to_owned() })
+}
+
 fn missing(exposition: &Exposition, store: &dyn Credentials) -> Vec<MissingCredential> {
-    let mut missing = Vec::new();
-    if let Some((secret, handle)) = exposition.access.as_ref().and_then(Access::secret)
-        && store.callers(&exposition.id.namespace, secret, handle).is_none()
-    {
-        missing.push(MissingCredential::Callers { secret: secret.to_owned() });
-    }
+    let callers = missing_callers(exposition.access.as_ref(), &exposition.id.namespace, store);
+    let mut missing: Vec<_> = callers.into_iter().collect();
     let scope = exposition.credentials(store);
     let mut tools: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
     for tool in exposition.tools().keys() {

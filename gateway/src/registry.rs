@@ -1,6 +1,6 @@
 //! The expositions by path. Readers load a pointer; a reload swaps one exposition at a time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
@@ -9,8 +9,9 @@ use tamis_config::{Digest, ExpositionId, Stopped};
 use tamis_engine::{CompileOptions, Program, Severity, ToolFilter};
 use tokio::sync::watch;
 
+use crate::bundle::Bundle;
 use crate::exposition::{Exposition, Toolset};
-use crate::metrics::Totals;
+use crate::metrics::{ExpositionSeries, Totals};
 use crate::service::Service;
 
 /// The state of an address.
@@ -18,17 +19,76 @@ use crate::service::Service;
 pub(crate) enum State {
     /// It serves this exposition.
     Serving(Arc<Exposition>),
+    /// It serves this bundle.
+    Bundle(Arc<Bundle>),
     /// It answers 503, for this reason.
     Stopped(Stopped),
 }
 
 impl State {
-    /// Returns the exposition, if it is served.
+    /// Returns the exposition, if it is served and no bundle.
     pub(crate) fn serving(&self) -> Option<&Arc<Exposition>> {
         match self {
             Self::Serving(exposition) => Some(exposition),
+            Self::Bundle(_) | Self::Stopped(_) => None,
+        }
+    }
+
+    /// Returns the bundle, if one is served.
+    pub(crate) fn bundle(&self) -> Option<&Arc<Bundle>> {
+        match self {
+            Self::Bundle(bundle) => Some(bundle),
+            Self::Serving(_) | Self::Stopped(_) => None,
+        }
+    }
+
+    /// Returns whether anything is served.
+    pub(crate) fn is_served(&self) -> bool {
+        !matches!(self, Self::Stopped(_))
+    }
+
+    /// Returns the name that the state holds, if it holds one.
+    pub(crate) fn id(&self) -> Option<&Arc<ExpositionId>> {
+        match self {
+            Self::Serving(exposition) => Some(&exposition.id),
+            Self::Bundle(bundle) => Some(&bundle.id),
             Self::Stopped(_) => None,
         }
+    }
+
+    /// Returns the counters of what is served.
+    pub(crate) fn series(&self) -> Option<&Arc<ExpositionSeries>> {
+        match self {
+            Self::Serving(exposition) => Some(&exposition.series),
+            Self::Bundle(bundle) => Some(&bundle.series),
+            Self::Stopped(_) => None,
+        }
+    }
+
+    /// Returns whether both are the same version.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Serving(a), Self::Serving(b)) => Arc::ptr_eq(a, b),
+            (Self::Bundle(a), Self::Bundle(b)) => Arc::ptr_eq(a, b),
+            (Self::Stopped(a), Self::Stopped(b)) => a == b,
+            _ => false,
+        }
+    }
+
+    /// Returns whether both list the same tools at their address.
+    fn lists_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Serving(a), Self::Serving(b)) => a.set.list_digest == b.set.list_digest,
+            (Self::Bundle(a), Self::Bundle(b)) => a.lists_as(b),
+            (Self::Stopped(_), Self::Stopped(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns whether the bundles that have this as a part list the same in both states, to the same callers.
+    fn is_same_part(&self, other: &Self) -> bool {
+        let access = |state: &Self| state.serving().and_then(|exposition| exposition.access.clone());
+        self.lists_as(other) && access(self) == access(other)
     }
 }
 
@@ -60,8 +120,10 @@ impl Slot {
     pub(crate) fn totals(&self) -> Totals {
         let past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         let mut totals = *past;
-        if let State::Serving(exposition) = self.state().as_ref() {
-            totals.add(exposition.series.totals());
+        match self.state().as_ref() {
+            State::Serving(exposition) => totals.add(exposition.series.totals()),
+            State::Bundle(bundle) => totals.add(bundle.totals.get()),
+            State::Stopped(_) => {}
         }
         totals
     }
@@ -85,15 +147,15 @@ impl Slot {
     }
 
     /// Replaces the state. Calls in flight keep the previous one. Subscribers are notified if the list of tools
-    /// differs.
-    pub(crate) fn swap(&self, state: State) {
-        let listed = |state: &State| state.serving().map(|e| e.set.list_digest);
-        let after = listed(&state);
-        let before = listed(&self.state.swap(Arc::new(state)));
-        if before != after {
+    /// differs. Returns whether the bundles that have this as a part list something else now.
+    pub(crate) fn swap(&self, state: State) -> bool {
+        let after = Arc::new(state);
+        let before = self.state.swap(Arc::clone(&after));
+        if !before.lists_as(&after) {
             // Locked after the swap: who subscribes after this sees the new list.
             self.notify();
         }
+        !before.is_same_part(&after)
     }
 }
 
@@ -104,6 +166,8 @@ pub(crate) type Slots = HashMap<Arc<str>, Arc<Slot>>;
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     slots: ArcSwap<Slots>,
+    /// The addresses of the bundles that name each address as a part.
+    bundles: Mutex<HashMap<Arc<str>, BTreeSet<Arc<str>>>>,
 }
 
 impl Registry {
@@ -115,6 +179,41 @@ impl Registry {
     /// Returns all slots.
     pub(crate) fn all(&self) -> Arc<Slots> {
         self.slots.load_full()
+    }
+
+    /// Notes that the bundle at `path` names other parts than before.
+    pub(crate) fn link(&self, path: &Arc<str>, before: Option<&Bundle>, after: Option<&Bundle>) {
+        let mut bundles = self.bundles.lock().unwrap_or_else(PoisonError::into_inner);
+        for part in before.into_iter().flat_map(|bundle| &bundle.parts) {
+            if let Some(users) = bundles.get_mut(&part.path) {
+                users.remove(path);
+                if users.is_empty() {
+                    bundles.remove(&part.path);
+                }
+            }
+        }
+        for part in after.into_iter().flat_map(|bundle| &bundle.parts) {
+            bundles.entry(Arc::clone(&part.path)).or_default().insert(Arc::clone(path));
+        }
+    }
+
+    /// Returns the bundles that name an address as a part.
+    pub(crate) fn bundles_of(&self, part: &str) -> Vec<Arc<Slot>> {
+        let bundles = self.bundles.lock().unwrap_or_else(PoisonError::into_inner);
+        let (users, slots) = (bundles.get(part), self.slots.load());
+        users.into_iter().flatten().filter_map(|path| slots.get(path).cloned()).collect()
+    }
+
+    /// Notifies the subscribers of an address, and of the bundles that name it as a part, that its list of tools has
+    /// changed.
+    pub(crate) fn notify(&self, slot: &Slot) {
+        slot.notify();
+        self.notify_bundles(&slot.id.to_string());
+    }
+
+    /// Notifies the subscribers of the bundles that name an address as a part.
+    pub(crate) fn notify_bundles(&self, part: &str) {
+        self.bundles_of(part).iter().for_each(|bundle| bundle.notify());
     }
 
     /// Replaces the map.

@@ -1,12 +1,15 @@
 //! How documents become what is served: loads what differs, swaps exposition by exposition, keeps what may stay.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tamis_config::carrier::Unreadable;
-use tamis_config::{Audit, ExpositionDocument, ExpositionId, Reason, ServiceDocument, Snapshot, Stopped, reads};
+use tamis_config::{
+    Audit, BundleDocument, ExpositionDocument, ExpositionId, Reason, ServiceDocument, Snapshot, Stopped, reads,
+};
 
+use crate::bundle::Bundle;
 use crate::exposition::{Exposition, too_large};
 use crate::expressions::Sum;
 use crate::gateway::Gateway;
@@ -19,6 +22,8 @@ use crate::service::Service;
 pub enum Change {
     /// It is served as the document says, over the service that the document names.
     Serve(Arc<ExpositionDocument>, Arc<ServiceDocument>),
+    /// It is served as a bundle. The parts come with changes of their own, before or after this one.
+    Bundle(Arc<BundleDocument>),
     /// It answers 503, whatever was served before.
     Stop(ExpositionId, Stopped),
     /// What was served stays; where nothing was, it answers 503.
@@ -33,6 +38,7 @@ impl Change {
     pub fn id(&self) -> &ExpositionId {
         match self {
             Self::Serve(document, _) => &document.id,
+            Self::Bundle(document) => &document.id,
             Self::Stop(id, _) | Self::Keep(id, _) | Self::Remove(id) => id,
         }
     }
@@ -99,10 +105,15 @@ impl Gateway {
         for (id, document) in &snapshot.expositions {
             reload.serve(id, document, snapshot.services.get(&document.service));
         }
+        for document in snapshot.bundles.values() {
+            reload.serve_bundle(document);
+        }
         for (id, stopped) in &snapshot.stopped {
             reload.place(id, State::Stopped(stopped.clone()));
         }
-        let named = |id: &ExpositionId| snapshot.expositions.contains_key(id) || snapshot.stopped.contains_key(id);
+        let Snapshot { services: _, expositions, bundles, stopped } = snapshot;
+        let named =
+            |id: &ExpositionId| expositions.contains_key(id) || bundles.contains_key(id) || stopped.contains_key(id);
         let gone: Vec<_> =
             reload.before.values().map(|slot| ExpositionId::clone(&slot.id)).filter(|id| !named(id)).collect();
         for id in &gone {
@@ -119,10 +130,12 @@ impl Gateway {
         for change in changes {
             match change {
                 Change::Serve(document, service) => reload.serve(&document.id, document, Some(service)),
+                Change::Bundle(document) => reload.serve_bundle(document),
                 Change::Stop(id, stopped) => reload.place(id, State::Stopped(stopped.clone())),
                 Change::Keep(id, stopped) => {
-                    let kept = reload.slot(id).and_then(|slot| slot.state().serving().cloned());
-                    reload.place(id, kept.map_or_else(|| State::Stopped(stopped.clone()), State::Serving));
+                    let state = reload.slot(id).map(|slot| State::clone(&slot.state()));
+                    let kept = state.filter(State::is_served);
+                    reload.place(id, kept.unwrap_or_else(|| State::Stopped(stopped.clone())));
                 }
                 Change::Remove(id) => reload.remove(id),
             }
@@ -139,6 +152,8 @@ struct Reload<'a> {
     before: Arc<Slots>,
     /// Addresses that come, and those that go.
     differing: HashMap<Arc<str>, Option<Arc<Slot>>>,
+    /// Addresses whose bundles list something else than before.
+    relisted: BTreeSet<Arc<str>>,
     /// How many more expositions are served than before.
     more: i64,
     report: ReloadReport,
@@ -155,6 +170,7 @@ impl<'a> Reload<'a> {
             started,
             before: gateway.registry.all(),
             differing: HashMap::new(),
+            relisted: BTreeSet::new(),
             more: 0,
             report: ReloadReport::default(),
         }
@@ -186,6 +202,33 @@ impl<'a> Reload<'a> {
                 match previous.filter(|previous| keeps && may_stay(previous, document)) {
                     Some(previous) => State::Serving(Arc::clone(previous)),
                     None => State::Stopped(stopped),
+                }
+            }
+        };
+        self.place(id, next);
+    }
+
+    fn serve_bundle(&mut self, document: &Arc<BundleDocument>) {
+        let id = &document.id;
+        let state = self.slot(id).map(|slot| slot.state());
+        let previous = state.as_deref().and_then(State::bundle);
+        if previous.is_some_and(|previous| previous.is_of(document)) {
+            self.report.unchanged += 1;
+            return;
+        }
+        let next = match Bundle::load(document, previous.map(AsRef::as_ref), self.gateway) {
+            Ok(bundle) => State::Bundle(Arc::new(bundle)),
+            Err(stopped) => {
+                let Stopped { reason, message } = stopped.clone();
+                self.report.failed.push(Failure { id: id.clone(), reason, message });
+                // A version that this gateway cannot read must not delay what tightens.
+                let stays = |previous: &&Arc<Bundle>| {
+                    let names = |path: &str| document.parts.iter().any(|part| document.id_of(part).to_string() == path);
+                    previous.access == document.access && previous.parts.iter().all(|part| names(&part.path))
+                };
+                match previous.filter(stays) {
+                    Some(previous) if reason == Reason::GatewayTooOld => State::Bundle(Arc::clone(previous)),
+                    _ => State::Stopped(stopped),
                 }
             }
         };
@@ -224,42 +267,45 @@ impl<'a> Reload<'a> {
 
     /// Puts a state at an address, new or not.
     fn place(&mut self, id: &ExpositionId, next: State) {
-        let serves = i64::from(next.serving().is_some());
+        let serves = i64::from(next.is_served());
+        let path: Arc<str> = id.to_string().into();
         let Some(slot) = self.slot(id) else {
             self.more += serves;
             self.report.added.push(id.clone());
-            let name = next.serving().map_or_else(|| Arc::new(id.clone()), |exposition| Arc::clone(&exposition.id));
-            self.differing.insert(id.to_string().into(), Some(Arc::new(Slot::new(name, next))));
+            let name = next.id().map_or_else(|| Arc::new(id.clone()), Arc::clone);
+            self.gateway.registry.link(&path, None, next.bundle().map(AsRef::as_ref));
+            self.relisted.insert(Arc::clone(&path));
+            self.differing.insert(path, Some(Arc::new(Slot::new(name, next))));
             return;
         };
         let before = slot.state();
-        let same = match (before.as_ref(), &next) {
-            (State::Serving(a), State::Serving(b)) => Arc::ptr_eq(a, b),
-            (State::Stopped(a), State::Stopped(b)) => a == b,
-            _ => false,
-        };
-        if same {
+        if before.is_same(&next) {
             self.report.unchanged += 1;
             return;
         }
-        self.more += serves - i64::from(before.serving().is_some());
+        self.more += serves - i64::from(before.is_served());
         self.report.changed.push(id.clone());
-        let kept = next.serving().cloned();
-        if let Some(kept) = &kept {
+        if let State::Serving(kept) = &next {
             kept.series.publish(&kept.set);
         }
-        slot.swap(next);
-        retire(&self.gateway.metrics, &slot, before.serving().map(AsRef::as_ref), kept.as_deref());
+        self.gateway.registry.link(&path, before.bundle().map(AsRef::as_ref), next.bundle().map(AsRef::as_ref));
+        if slot.swap(next.clone()) {
+            self.relisted.insert(path);
+        }
+        retire(&self.gateway.metrics, &slot, &before, Some(&next));
     }
 
     fn remove(&mut self, id: &ExpositionId) {
         let Some(slot) = self.slot(id) else { return };
         tracing::debug!(exposition = %id, "exposition removed");
         let state = slot.state();
-        self.more -= i64::from(state.serving().is_some());
+        self.more -= i64::from(state.is_served());
         self.report.removed.push(id.clone());
-        self.differing.insert(id.to_string().into(), None);
-        retire(&self.gateway.metrics, &slot, state.serving().map(AsRef::as_ref), None);
+        let path: Arc<str> = id.to_string().into();
+        self.gateway.registry.link(&path, state.bundle().map(AsRef::as_ref), None);
+        self.relisted.insert(Arc::clone(&path));
+        self.differing.insert(path, None);
+        retire(&self.gateway.metrics, &slot, &state, None);
     }
 
     /// Publishes addresses, and says what was done. Without `given`, nothing is served that was not given.
@@ -273,6 +319,10 @@ impl<'a> Reload<'a> {
                 };
             }
             self.gateway.registry.replace(slots);
+        }
+        for path in &self.relisted {
+            load_vocabularies(self.gateway, path);
+            self.gateway.registry.notify_bundles(path);
         }
         self.gateway.metrics.expositions.add(self.more);
         self.report.removed.sort();
@@ -356,9 +406,30 @@ fn note(gateway: &Gateway, report: &ReloadReport, given: Option<&[Change]>, prob
     status.failed.extend(report.failed.iter().map(|failure| (failure.id.clone(), failure.message.clone())));
 }
 
+/// Loads what counts the tokens of a new part, for its bundles, and of the parts of a new bundle: never during a call.
+fn load_vocabularies(gateway: &Gateway, path: &str) {
+    let own = gateway.registry.find(path);
+    for slot in own.into_iter().chain(gateway.registry.bundles_of(path)) {
+        let state = slot.state();
+        let Some(bundle) = state.bundle().filter(|bundle| bundle.limits.output.tokens.is_some()) else { continue };
+        for part in bundle.parts.iter().filter_map(|part| gateway.registry.find(&part.path)) {
+            if let State::Serving(exposition) = part.state().as_ref() {
+                exposition.load_vocabulary();
+            }
+        }
+    }
+}
+
 /// Removes the series that `kept` does not use any more; the slot keeps their totals.
-fn retire(metrics: &Metrics, slot: &Slot, before: Option<&Exposition>, kept: Option<&Exposition>) {
-    let Some(before) = before else { return };
-    let stays = kept.is_some_and(|kept| Arc::ptr_eq(&kept.series, &before.series));
-    slot.retire_totals(|| if stays { before.series.retire_missing(metrics) } else { before.series.retire(metrics) });
+fn retire(metrics: &Metrics, slot: &Slot, before: &State, kept: Option<&State>) {
+    let Some(series) = before.series() else { return };
+    let stays = kept.and_then(State::series).is_some_and(|kept| Arc::ptr_eq(kept, series));
+    slot.retire_totals(|| {
+        let mut totals = if stays { series.retire_missing(metrics) } else { series.retire(metrics) };
+        // A bundle counts by itself.
+        if let (Some(bundle), false) = (before.bundle(), stays) {
+            totals.add(bundle.totals.get());
+        }
+        totals
+    });
 }

@@ -27,7 +27,7 @@ pub(crate) struct Service {
     /// The contract of each tool, in the order of the document.
     pub(crate) contracts: IndexMap<String, Contract>,
     /// The member of a modern `_meta` that names the server.
-    pub(crate) server_meta: String,
+    pub(crate) server_meta: Arc<str>,
     /// `{"name":..,"version":..}`.
     pub(crate) server_info: String,
 }
@@ -74,9 +74,16 @@ impl Service {
             digest: digest.clone(),
             upstream,
             contracts,
-            server_meta: format!("\"io.modelcontextprotocol/serverInfo\":{server_info}"),
+            server_meta: format!("\"io.modelcontextprotocol/serverInfo\":{server_info}").into(),
             server_info,
         })
+    }
+}
+
+impl Service {
+    /// Returns whether a header may have to repeat an argument of a tool.
+    pub(crate) fn has_param_headers(&self) -> bool {
+        self.contracts.values().any(|contract| !contract.param_headers.is_empty())
     }
 }
 

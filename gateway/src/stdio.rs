@@ -14,9 +14,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::bundle::{Sender, View};
 use crate::call::{self, Caller, ToolCall};
 use crate::dispatch::{LIST_CHANGED, Listen, Task};
-use crate::exposition::Exposition;
 use crate::gateway::Gateway;
 use crate::mcp::{Era, RpcError};
 use crate::memory::{Exhausted, Held, Reservation};
@@ -25,6 +25,7 @@ use crate::session::{
     self, Action, InFlight, Input, Notice, Notifications, Reader, Refusal, Request, StreamPlace, Transport, Unserved,
     in_flight,
 };
+use crate::target::Target;
 
 /// Answers that wait to be written.
 const QUEUE: usize = 64;
@@ -75,7 +76,8 @@ impl Gateway {
         shutdown: CancellationToken,
     ) -> Result<(), StdioError> {
         let path = exposition.to_string();
-        if self.registry.find(&path).is_none() {
+        let slot = self.registry.find(&path);
+        if slot.is_none_or(|slot| is_hidden(&slot.state())) {
             return Err(StdioError::NoSuchExposition(exposition.clone()));
         }
         let (out, lines) = mpsc::channel(QUEUE);
@@ -108,6 +110,11 @@ impl Gateway {
         gateway.auditor.flush(limits.drain).await;
         Ok(read.and(written?)?)
     }
+}
+
+/// Returns whether an exposition is called through bundles only, and so does not exist for a session.
+fn is_hidden(state: &State) -> bool {
+    state.serving().is_some_and(|exposition| exposition.is_bundle_only())
 }
 
 /// Writes answers, one a line.
@@ -165,13 +172,17 @@ impl Session {
 
     /// Acts on one line.
     async fn line(self: &Arc<Self>, source: &Bytes) {
-        let state = self.follow().map(|slot| slot.state());
+        let state = self.follow().map(|slot| slot.state()).filter(|state| !is_hidden(state));
+        let target = match state.as_deref() {
+            Some(State::Serving(exposition)) => Ok(Target::Exposition(Arc::clone(exposition))),
+            Some(State::Bundle(bundle)) => {
+                Ok(Target::Bundle(Arc::new(View::new(&self.gateway, bundle, Sender::Parent))))
+            }
+            Some(State::Stopped(stopped)) => Err(Unserved::Stopped(stopped)),
+            None => Err(Unserved::Deleted),
+        };
         let reader = Reader {
-            exposition: match state.as_deref() {
-                Some(State::Serving(exposition)) => Ok(exposition),
-                Some(State::Stopped(stopped)) => Err(Unserved::Stopped(stopped)),
-                None => Err(Unserved::Deleted),
-            },
+            target: target.as_ref().map_err(|unserved| *unserved),
             transport: Transport::Stdio(self.negotiated()),
             caller: &Caller::Parent,
             is_traced: self.gateway.options.traces.is_some(),
@@ -199,7 +210,7 @@ impl Session {
             Action::Nothing => {}
             Action::Cancel(id) => self.in_flight.cancel(SESSION, &id),
             Action::Refuse(refusal) => self.send(refusal.encode()).await,
-            Action::Perform(Request { id, era, exposition, negotiated, task }) => match task {
+            Action::Perform(Request { id, era, target, negotiated, task }) => match task {
                 Task::Answer(answer) => {
                     if negotiated.is_some() {
                         *self.negotiated.lock().unwrap_or_else(PoisonError::into_inner) = negotiated;
@@ -207,7 +218,7 @@ impl Session {
                     self.send(answer).await;
                 }
                 Task::Call(call) => {
-                    let (session, answer) = (Arc::clone(self), self.call(exposition, call));
+                    let (session, answer) = (Arc::clone(self), self.call(target, call));
                     self.tasks.spawn(async move {
                         if let Some(answer) = answer.await {
                             session.send(answer).await;
@@ -215,7 +226,7 @@ impl Session {
                     });
                 }
                 Task::Listen(listen) => {
-                    if let Err(error) = self.listen(listen, &exposition) {
+                    if let Err(error) = self.listen(listen, &target) {
                         self.send(Refusal { id: Some(id), error, era }.encode()).await;
                     }
                 }
@@ -232,9 +243,9 @@ impl Session {
                 None
             }
             Action::Refuse(refusal) => Some(refusal.encode()),
-            Action::Perform(Request { id, era, exposition, negotiated: _, task }) => match task {
+            Action::Perform(Request { id, era, target, negotiated: _, task }) => match task {
                 Task::Answer(answer) => Some(answer),
-                Task::Call(call) => return self.call(exposition, call).boxed(),
+                Task::Call(call) => return self.call(target, call).boxed(),
                 Task::Listen(_) => {
                     let error = RpcError::method_not_found(era);
                     Some(Refusal { id: Some(id), error, era }.encode())
@@ -245,13 +256,13 @@ impl Session {
     }
 
     /// Registers a call, and returns the future that makes it, with memory of its own. A cancelled call has no answer.
-    fn call(&self, exposition: Arc<Exposition>, call: ToolCall) -> impl Future<Output = Option<Held>> + Send + use<> {
+    fn call(&self, target: Target, call: ToolCall) -> impl Future<Output = Option<Held>> + Send + use<> {
         let gateway = Arc::clone(&self.gateway);
         let registered = self.in_flight.begin(SESSION, call.id());
         async move {
             let run = async {
-                let held = Reservation::open(&exposition.share).await.map_err(|Exhausted| RpcError::exhausted())?;
-                call::run(&gateway, &exposition, &call, held).await
+                let held = Reservation::open(target.share()).await.map_err(|Exhausted| RpcError::exhausted())?;
+                call::run(&gateway, &call, held).await
             };
             let answered = tokio::select! {
                 answered = run => answered,
@@ -266,11 +277,11 @@ impl Session {
     ///
     /// # Errors
     /// There are too many, or the exposition was deleted meanwhile.
-    fn listen(self: &Arc<Self>, listen: Listen, exposition: &Exposition) -> Result<(), RpcError> {
+    fn listen(self: &Arc<Self>, listen: Listen, target: &Target) -> Result<(), RpcError> {
         let slot = self.slot().ok_or_else(RpcError::no_such_exposition)?;
-        let place = StreamPlace::take(&self.gateway, exposition, &Caller::Parent)?;
+        let place = StreamPlace::take(&self.gateway, target, &Caller::Parent)?;
         let registered = self.in_flight.begin(SESSION, listen.id());
-        let subscription = Some((listen, exposition.service.server_meta.clone()));
+        let subscription = Some((listen, Arc::clone(target.server_meta())));
         let mut notifications = Notifications::new(&slot, &self.shutdown, subscription);
         let session = Arc::clone(self);
         self.tasks.spawn(async move {

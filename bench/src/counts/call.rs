@@ -117,7 +117,7 @@ fn documents(url: &str) -> Snapshot {
     Snapshot {
         services: [(service.digest(), Arc::new(service))].into(),
         expositions: [(id(), Arc::new(exposition))].into(),
-        stopped: std::collections::BTreeMap::default(),
+        ..Snapshot::default()
     }
 }
 

@@ -107,7 +107,7 @@ fn documents(url: &str, filter: Option<&Value>) -> Snapshot {
     Snapshot {
         services: [(service.digest(), Arc::new(service))].into(),
         expositions: [(id(), Arc::new(exposition))].into(),
-        stopped: std::collections::BTreeMap::default(),
+        ..Snapshot::default()
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use tamis_config::{Access, ExpositionDocument, ExpositionId};
+use tamis_config::{Access, ExpositionId};
 
 use super::absolute;
 use super::client::{Client, Server, Transport};
@@ -72,32 +72,33 @@ impl Selection<'_> {
         }
         let preparation = Preparation::read(folder, None, true);
         let (group, snapshot) = (preparation.group(), preparation.snapshot());
-        if snapshot.expositions.is_empty() {
+        let addresses = snapshot.addresses();
+        if addresses.is_empty() {
             bail!("{}; run `tamis validate {}` for details", preparation.why_nothing(), folder.display());
         }
         let asked = self.expositions.iter().map(|name| exposition(name).map_err(anyhow::Error::msg));
         let asked = asked.collect::<anyhow::Result<Vec<ExpositionId>>>()?;
-        let known = || snapshot.expositions.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        if let Some(unknown) = asked.iter().find(|id| !snapshot.expositions.contains_key(id)) {
+        let known = || addresses.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        if let Some(unknown) = asked.iter().find(|id| !addresses.contains_key(id)) {
             bail!("{} has no exposition {unknown}; it serves {}", folder.display(), known());
         }
-        let chosen = snapshot.expositions.iter().filter(|(id, _)| asked.is_empty() || asked.contains(id));
+        let chosen = addresses.iter().filter(|(id, _)| asked.is_empty() || asked.contains(id));
         let address: Option<SocketAddr> = listen(None, group).parse().ok();
         let tls = group.and_then(|group| group.listener.as_ref()).is_some_and(|listener| listener.tls.is_some());
         let base = base_url(group, address.context("cannot parse the port of the GatewayGroup")?, tls);
-        let servers = chosen.map(|(id, document)| {
+        let servers = chosen.map(|(id, access)| {
             let transport = if self.stdio || !self.client.calls_urls() {
                 process(folder, id)?
             } else {
-                Transport::Http { url: format!("{base}/mcp/{id}"), key: self.key_of(document) }
+                Transport::Http { url: format!("{base}/mcp/{id}"), key: self.key_of(*access) }
             };
             Ok(Server { name: self.name_of(id)?, transport })
         });
         servers.collect()
     }
 
-    fn key_of(&self, document: &ExpositionDocument) -> Option<String> {
-        let wants = document.access.as_ref().is_some_and(Access::authenticates);
+    fn key_of(&self, access: Option<&Access>) -> Option<String> {
+        let wants = access.is_some_and(Access::authenticates);
         self.key.or_else(|| wants.then_some(KEY)).map(str::to_owned)
     }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use tamis_config::{ExpositionId, Snapshot};
+use tamis_config::{Access, ExpositionId, Snapshot};
 use tamis_crds::resources::GatewayGroupSpec;
-use tamis_crds::{Diagnostic, documents, load};
+use tamis_crds::{Bundled, Diagnostic, documents, load};
 use tamis_gateway::upstream::{self, ClientOptions, LocalCredentials};
 use tamis_gateway::{AuditLog, Gateway, MissingCredential, Options, Tls, Traces};
 use tokio::net::TcpListener;
@@ -88,7 +88,7 @@ impl Preparation {
 
     /// Returns whether there is no exposition to serve.
     pub(crate) fn serves_nothing(&self) -> bool {
-        self.first.snapshot.expositions.is_empty()
+        self.first.snapshot.addresses().is_empty()
     }
 
     /// Explains why there is nothing to serve.
@@ -294,19 +294,20 @@ impl Server {
 
     /// Returns the exposition that the user named, or the only one.
     pub(crate) fn choose(snapshot: &Snapshot, named: Option<&ExpositionId>) -> anyhow::Result<ExpositionId> {
-        let names = || snapshot.expositions.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let addresses = snapshot.addresses();
+        let names = || addresses.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         if let Some(id) = named {
             if let Some(stopped) = snapshot.stopped.get(id) {
                 bail!("exposition {id} cannot be served: {}: {}", stopped.reason, stopped.message);
             }
-            if !snapshot.expositions.contains_key(id) {
+            if !addresses.contains_key(id) {
                 bail!("exposition {id} does not exist; set --exposition to one of: {}", names());
             }
             return Ok(id.clone());
         }
-        let mut all = snapshot.expositions.keys();
+        let mut all = addresses.keys();
         match (all.next(), all.next()) {
-            (Some(id), None) => Ok(id.clone()),
+            (Some(id), None) => Ok(ExpositionId::clone(id)),
             _ => bail!("there are several expositions; choose one with --exposition: {}", names()),
         }
     }
@@ -315,7 +316,11 @@ impl Server {
     pub(crate) fn announce(&self, snapshot: &Snapshot, human: bool) {
         let missing = self.gateway.missing_credentials();
         for (id, document) in &snapshot.expositions {
-            let (url, tools) = (self.url(id).unwrap_or_default(), document.tools.len());
+            let tools = document.tools.len();
+            let url = match document.access {
+                Some(Access::BundleOnly) => format!("{id} (through bundles only)"),
+                None | Some(Access::Anonymous | Access::ApiKeys { .. }) => self.url(id).unwrap_or_default(),
+            };
             let unfiltered = document.unfiltered();
             if human {
                 let plural = if tools == 1 { "" } else { "s" };
@@ -324,6 +329,17 @@ impl Server {
                 note!("{url}  {tools} tool{plural}{bare}  {:?}{lacks}", document.enforcement);
             } else {
                 tracing::info!(exposition = %id, url, tools, unfiltered, enforcement = ?document.enforcement, "serving");
+            }
+        }
+        for (id, document) in &snapshot.bundles {
+            let Bundled { tools, unfiltered, .. } = Bundled::of(document, snapshot);
+            let (url, parts) = (self.url(id).unwrap_or_default(), document.parts.len());
+            if human {
+                let plural = |count: usize| if count == 1 { "" } else { "s" };
+                let lacks = if missing.contains_key(id) { ", credentials missing" } else { "" };
+                note!("{url}  {tools} tool{} of {parts} exposition{}{lacks}", plural(tools), plural(parts));
+            } else {
+                tracing::info!(exposition = %id, url, tools, unfiltered, parts, "serving a bundle");
             }
         }
         for (id, stopped) in &snapshot.stopped {
@@ -341,7 +357,7 @@ impl Server {
                 tracing::info!(url = format!("http://{admin}"), "admin");
             }
         }
-        if let Some(url) = snapshot.expositions.keys().next().and_then(|id| self.url(id))
+        if let Some(url) = snapshot.addresses().keys().next().and_then(|id| self.url(id))
             && human
         {
             note!("{}", connect::hint(&url));

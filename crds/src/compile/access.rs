@@ -19,6 +19,14 @@ pub(super) fn access(exposition: &Resource<ExpositionSpec>, env: &CompileEnv<'_>
     let Some(access) = &exposition.spec.access else {
         return if env.cluster.is_some() { stop("is missing, so no caller is allowed") } else { Ok(None) };
     };
+    if access.bundle_only.unwrap_or(false) {
+        if access.anonymous.unwrap_or(false) || access.api_keys.is_some() {
+            let remedy = "remove the others: the bundle that names the exposition says who may call";
+            let message = "combines `bundleOnly: true` with `anonymous` or `apiKeys`";
+            return Err(Stop::new(Reason::AccessRequired, at, message, remedy));
+        }
+        return Ok(Some(Access::BundleOnly));
+    }
     match (access.anonymous.unwrap_or(false), &access.api_keys) {
         (true, Some(_)) => stop("combines `anonymous: true` with `apiKeys`"),
         (true, None) => Ok(Some(Access::Anonymous)),

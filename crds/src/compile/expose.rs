@@ -14,11 +14,14 @@ use super::groups::{Groups, Placement};
 use super::plan::Plans;
 use super::service::{Service, Services};
 use super::unusable::Unusables;
-use super::{Compilation, CompileEnv, Degraded, access, credentials, duplicate_names, egress, mcp, size, stale};
+use super::{
+    Compilation, CompileEnv, Degraded, access, bundle, credentials, duplicate_names, egress, mcp, size, stale,
+};
 use crate::origin::FieldPath;
 use crate::plain::plain;
 use crate::resources::{
-    AuditMode, ExpositionSpec, GatewayGroupSpec, LimitsSpec, OutputLimitsSpec, TokensSpec, ToolsFiltersSpec,
+    AuditMode, ExpositionSpec, GatewayGroupSpec, LimitsSpec, OutputLimitsSpec, Published, ServiceRef, TokensSpec,
+    ToolsFiltersSpec,
 };
 use crate::{Diagnostic, ObjectName, Resource, Unusable, tighten};
 
@@ -65,46 +68,19 @@ pub(super) fn all<'r>(
 ) {
     duplicate_names("Exposition", expositions, &mut compilation.diagnostics);
     for resource in expositions {
+        let Published::Service(wanted) = resource.spec.published() else { continue };
         let id = id_of(&resource.name);
         if is_taken(compilation, &id) {
             continue;
         }
-        let wanted = &resource.spec.service;
         let previous = Previous::of(context.env, &id)
             // The filters of another service were written for other outputs.
             .filter(|p| p.service.name == wanted.name && p.service.version == wanted.version);
-        let (group, floor) = match context.groups.of(resource, context.env) {
-            Ok(Placement::In(group)) => (Some(group), None),
-            Ok(Placement::Nowhere) => (None, None),
-            Ok(Placement::Foreign) => {
-                compilation.foreign.insert(id);
-                continue;
-            }
-            Ok(Placement::Unreadable(Unusable { name: Some(group), .. })) if context.env.cluster.is_some() => {
-                compilation.held.insert(id, group.clone());
-                continue;
-            }
-            // `tamis serve`: the requirements of the group are unknown, but the served version met them.
-            Ok(Placement::Unreadable(group)) => match previous {
-                Some(previous) => (None, Some(previous.document)),
-                None => {
-                    let message = format!("{} cannot be read and may define the GatewayGroup", group.file);
-                    let path = FieldPath::spec(["gatewayGroup"]);
-                    let stop = Stop::new(Reason::InvalidManifest, path, message, "fix its errors");
-                    stopped(compilation, context, resource, id, stop);
-                    continue;
-                }
-            },
-            Err(stop) => {
-                stopped(compilation, context, resource, id, stop);
-                continue;
-            }
-        };
-        if let (Some(group), Some(_)) = (group, &context.env.cluster) {
-            compilation.placements.insert(id.clone(), group.name.clone());
-        }
+        let served = previous.map(|previous| previous.document);
+        let Some(Placed { group, floor }) = place(resource, context, served, compilation) else { continue };
         let mut exposer = Exposer {
             resource,
+            wanted,
             context,
             previous,
             sets: &mut *sets,
@@ -127,7 +103,61 @@ pub(super) fn all<'r>(
             Err(stop) => stopped(compilation, context, resource, id, stop),
         }
     }
+    bundle::all(expositions, context, compilation);
     stale::all(context, sets, compilation);
+}
+
+/// A gateway group.
+pub(super) type Group<'r> = Option<&'r Arc<Resource<GatewayGroupSpec>>>;
+
+/// Where an exposition is served.
+pub(super) struct Placed<'r, 'p, D> {
+    /// Its group, if it has one.
+    pub(super) group: Group<'r>,
+    /// The served version, if the group cannot be read: nothing below it may be served.
+    pub(super) floor: Option<&'p Arc<D>>,
+}
+
+/// Decides where an exposition is served, and notes it in the compilation. Returns `None` if that already says all there is to
+/// say about the exposition. `served`: the version that is served now.
+pub(super) fn place<'r, 'p, D>(
+    resource: &'r Resource<ExpositionSpec>,
+    context: &Context<'_, 'r>,
+    served: Option<&'p Arc<D>>,
+    compilation: &mut Compilation,
+) -> Option<Placed<'r, 'p, D>> {
+    let id = id_of(&resource.name);
+    let (group, floor) = match context.groups.of(resource, context.env) {
+        Ok(Placement::In(group)) => (Some(group), None),
+        Ok(Placement::Nowhere) => (None, None),
+        Ok(Placement::Foreign) => {
+            compilation.foreign.insert(id);
+            return None;
+        }
+        Ok(Placement::Unreadable(Unusable { name: Some(group), .. })) if context.env.cluster.is_some() => {
+            compilation.held.insert(id, group.clone());
+            return None;
+        }
+        // `tamis serve`: the requirements of the group are unknown, but the served version met them.
+        Ok(Placement::Unreadable(group)) => match served {
+            Some(served) => (None, Some(served)),
+            None => {
+                let message = format!("{} cannot be read and may define the GatewayGroup", group.file);
+                let path = FieldPath::spec(["gatewayGroup"]);
+                let stop = Stop::new(Reason::InvalidManifest, path, message, "fix its errors");
+                stopped(compilation, context, resource, id, stop);
+                return None;
+            }
+        },
+        Err(stop) => {
+            stopped(compilation, context, resource, id, stop);
+            return None;
+        }
+    };
+    if let (Some(group), Some(_)) = (group, &context.env.cluster) {
+        compilation.placements.insert(id, group.name.clone());
+    }
+    Some(Placed { group, floor })
 }
 
 pub(super) fn id_of(name: &ObjectName) -> ExpositionId {
@@ -135,14 +165,15 @@ pub(super) fn id_of(name: &ObjectName) -> ExpositionId {
 }
 
 pub(super) fn is_taken(compilation: &Compilation, id: &ExpositionId) -> bool {
-    let Snapshot { expositions, stopped, .. } = &compilation.snapshot;
+    let Snapshot { expositions, bundles, stopped, services: _ } = &compilation.snapshot;
     expositions.contains_key(id)
+        || bundles.contains_key(id)
         || stopped.contains_key(id)
         || compilation.foreign.contains(id)
         || compilation.held.contains_key(id)
 }
 
-fn stopped(
+pub(super) fn stopped(
     compilation: &mut Compilation,
     context: &Context<'_, '_>,
     resource: &Resource<ExpositionSpec>,
@@ -191,6 +222,8 @@ impl<'a> Previous<'a> {
 /// The state of compiling one exposition.
 pub(super) struct Exposer<'a, 'r> {
     pub(super) resource: &'r Arc<Resource<ExpositionSpec>>,
+    /// The service to publish.
+    pub(super) wanted: &'r ServiceRef,
     pub(super) context: &'a Context<'a, 'r>,
     pub(super) previous: Option<Previous<'a>>,
     pub(super) sets: &'a mut Sets<'r>,
@@ -287,8 +320,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
 
     /// Returns the service, or `None` if its manifest cannot be read.
     fn service_of(&self, namespace: &str) -> Result<Option<&'a Service<'r>>, Stop> {
-        let wanted = &self.resource.spec.service;
-        let context = self.context;
+        let (wanted, context) = (self.wanted, self.context);
         match context.services.find(namespace, wanted) {
             Ok(service) => Ok(Some(service)),
             Err(_) if context.unusable.manifest(namespace, wanted).is_some() => Ok(None),
@@ -332,8 +364,8 @@ impl<'a, 'r> Exposer<'a, 'r> {
             (None, Planned::None) => (None, false),
         };
         let Some(names) = names else {
-            let broken = unusable.default_set(namespace, &spec.service);
-            let mut sets = self.sets.unnamed(namespace, &spec.service);
+            let broken = unusable.default_set(namespace, self.wanted);
+            let mut sets = self.sets.unnamed(namespace, self.wanted);
             sets.sort_by_key(|set| set.spec.enforcement != Enforcement::Enforced);
             let unreadable = broken.map(unreadable_set);
             return Ok(Chosen { sets, unreadable, none: false, by_default: true });
@@ -352,9 +384,9 @@ impl<'a, 'r> Exposer<'a, 'r> {
                     "remove the duplicate",
                 ));
             }
-            match self.sets.named(namespace, &spec.service, name) {
+            match self.sets.named(namespace, self.wanted, name) {
                 Ok(set) => chosen.sets.push(set),
-                Err((message, remedy)) => match unusable.named_set(namespace, &spec.service, name) {
+                Err((message, remedy)) => match unusable.named_set(namespace, self.wanted, name) {
                     Some(broken) => chosen.unreadable = Some(unreadable_set(broken)),
                     None => return Err(Stop::new(Reason::FilterSetNotFound, path, message, remedy)),
                 },
@@ -388,7 +420,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
         service: Option<&Service<'r>>,
         plan: &Planned<'r>,
     ) -> Result<(Digest, Arc<ServiceDocument>), Stop> {
-        let wanted = &self.resource.spec.service;
+        let wanted = self.wanted;
         let namespace = self.resource.name.namespace.as_str();
         let field = FieldPath::spec(["service"]);
         let stop = |reason, message, remedy: String| Stop::new(reason, field, message, remedy);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use tamis_config::{Access, CallLimits, Reason};
+use tamis_config::{Access, BundleLimits, CallLimits, Reason};
 use tamis_engine::Enforcement;
 
 use super::expose::Stop;
@@ -243,14 +243,42 @@ impl<'r> Groups<'r> {
         if enforced && enforcement != Enforcement::Enforced {
             return below(FieldPath::spec(["enforcement"]), "`enforcement: Enforced`", "set it");
         }
-        if authenticated && !access.is_some_and(Access::authenticates) {
-            let remedy = "set `apiKeys` instead of `anonymous`";
-            return below(FieldPath::spec(["access"]), "authenticated callers", remedy);
+        if authenticated {
+            Self::access_floor(Some(group), access)?;
         }
         if audit == Some(AuditMode::Full) && !full {
             return below(FieldPath::spec(["audit"]), "full audit records", "set `audit: {mode: Full}`");
         }
         Ok(())
+    }
+
+    /// Checks that the callers of an exposition authenticate, if its group requires that. An exposition that is called
+    /// through bundles only has their callers, and a bundle belongs to the same group.
+    pub(super) fn access_floor(group: Option<&Group>, access: Option<&Access>) -> Result<(), Stop> {
+        let requires = |group: &&Group| group.spec.require.is_some_and(|floors| floors.access);
+        let Some(group) = group.filter(requires) else { return Ok(()) };
+        match access {
+            Some(Access::ApiKeys { .. } | Access::BundleOnly) => Ok(()),
+            None | Some(Access::Anonymous) => {
+                let message = format!("GatewayGroup {} requires authenticated callers", group.name);
+                let remedy = "set `apiKeys` instead of `anonymous`";
+                Err(Stop::new(Reason::BelowGroupFloor, FieldPath::spec(["access"]), message, remedy))
+            }
+        }
+    }
+
+    /// Checks that the limits that a bundle sets stay within the ceilings of its group.
+    pub(super) fn bundle_ceilings(
+        group: Option<&Group>,
+        exposition: &ExpositionSpec,
+        limits: &BundleLimits,
+    ) -> Result<(), Stop> {
+        let limits = CallLimits {
+            timeout_ms: limits.timeout_ms.unwrap_or_default(),
+            max_response_bytes: limits.max_response_bytes.unwrap_or_default(),
+            ..CallLimits::default()
+        };
+        Self::ceilings(group, exposition, &limits)
     }
 
     /// Checks that all filters of an `Enforced` exposition are allow-lists, if its group requires that. `open`: published tools

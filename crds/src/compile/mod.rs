@@ -4,6 +4,7 @@ mod access;
 mod action;
 mod args;
 mod auth;
+mod bundle;
 mod credentials;
 mod custom;
 mod egress;
@@ -32,6 +33,7 @@ use tamis_config::{ExpositionId, Reason, Snapshot};
 use crate::cluster::Cluster;
 use crate::resources::{GatewayGroupSpec, ObjectName, Resources};
 use crate::{Diagnostic, Loaded, ParsedFile, Resource};
+pub use bundle::Bundled;
 pub use pause::{Paused, pause};
 
 /// The inputs of the compile step besides the resources.
@@ -83,6 +85,8 @@ pub struct Compilation {
     pub snapshot: Snapshot,
     /// The findings, by file and from top to bottom.
     pub diagnostics: Vec<Diagnostic>,
+    /// What each bundle of the snapshot publishes.
+    pub bundled: BTreeMap<ExpositionId, Bundled>,
     /// Expositions that do not match the documents, because of errors in them.
     pub degraded: BTreeMap<ExpositionId, Vec<Degraded>>,
     /// In a cluster: the group that serves each exposition of the snapshot, including stopped ones. An exposition whose group

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tamis_config::{Access, CallLimits, ExpositionDocument, ExpositionId};
+use tamis_config::{Access, BundleDocument, BundlePart, CallLimits, ExpositionDocument, ExpositionId, Snapshot};
 use tamis_engine::ReservedInput;
 
 use super::expose::{Previous, Stop};
-use super::{Compilation, CompileEnv, access, credentials, egress};
+use super::{Compilation, CompileEnv, access, credentials, egress, stale};
 use crate::origin::FieldPath;
 use crate::resources::{ObjectName, Resources};
 
@@ -31,6 +31,8 @@ pub enum Paused {
 ///
 /// How tokens are counted follows the next version, as the limits do: a new limit in tokens is a number of its own tokenizer.
 /// A reserved input that callers did not have waits, and one that they lose is lost at once.
+///
+/// A bundle keeps the parts that both versions name, under the prefixes of the served one.
 pub fn pause(
     compilation: &mut Compilation,
     resources: &Resources,
@@ -44,6 +46,9 @@ pub fn pause(
 }
 
 fn hold_back(compilation: &mut Compilation, resources: &Resources, env: &CompileEnv<'_>, id: &ExpositionId) -> Paused {
+    if let Some(next) = compilation.snapshot.bundles.get(id).cloned() {
+        return hold_back_bundle(compilation, &next, env);
+    }
     let stopped_before = env.previous.and_then(|previous| previous.stopped.get(id));
     let Some(next) = compilation.snapshot.expositions.get(id).cloned() else {
         let is_new = Previous::of(env, id).is_none() && stopped_before.is_none();
@@ -74,6 +79,36 @@ fn hold_back(compilation: &mut Compilation, resources: &Resources, env: &Compile
         Err(stop) => {
             compilation.snapshot.expositions.remove(id);
             compilation.snapshot.stopped.insert(id.clone(), stop.stopped());
+            Paused::Changes
+        }
+    }
+}
+
+fn hold_back_bundle(compilation: &mut Compilation, next: &BundleDocument, env: &CompileEnv<'_>) -> Paused {
+    let Snapshot { bundles, stopped, .. } = &mut compilation.snapshot;
+    let Some(before) = env.previous.and_then(|previous| previous.bundles.get(&next.id)) else {
+        bundles.remove(&next.id);
+        if let Some(stop) = env.previous.and_then(|previous| previous.stopped.get(&next.id)) {
+            stopped.insert(next.id.clone(), stop.clone());
+        }
+        return Paused::Everything;
+    };
+    let is_named = |part: &BundlePart| next.parts.iter().any(|named| named.name == part.name);
+    let kept = BundleDocument {
+        parts: before.parts.iter().filter(|part| is_named(part)).cloned().collect(),
+        access: if next.access == Some(Access::Anonymous) { before.access.clone() } else { next.access.clone() },
+        limits: before.limits.tightest(&next.limits),
+        ..next.clone()
+    };
+    match stale::refreshed_bundle(&kept, env) {
+        Ok(kept) if kept == *next => Paused::Nothing,
+        Ok(kept) => {
+            bundles.insert(next.id.clone(), Arc::new(kept));
+            Paused::Changes
+        }
+        Err(stop) => {
+            bundles.remove(&next.id);
+            stopped.insert(next.id.clone(), stop.stopped());
             Paused::Changes
         }
     }
@@ -138,7 +173,7 @@ fn is_named(resources: &Resources, next: &ExpositionDocument, name: &str) -> boo
         .expositions
         .iter()
         .find(|resource| resource.name.namespace == next.id.namespace && resource.name.name == next.id.name);
-    exposition.is_some_and(|exposition| exposition.spec.service.name == name)
+    exposition.is_some_and(|exposition| exposition.spec.of_service().is_some_and(|service| service.name == name))
 }
 
 /// Returns the stricter of both, limit by limit.

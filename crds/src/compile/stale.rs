@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use tamis_config::{Access, ExpositionDocument, ExpositionTool, Reason, ServiceDocument, Stopped};
+use tamis_config::{Access, BundleDocument, ExpositionDocument, ExpositionTool, Reason, ServiceDocument, Stopped};
 use tamis_engine::ToolFilter;
 
 use super::expose::{Context, Previous, Stop, conditions, id_of, is_taken, judge};
 use super::filters::Sets;
 use super::tools::named_in;
-use super::{Compilation, CompileEnv, Degraded, access, credentials};
+use super::{Compilation, CompileEnv, Degraded, access, bundle, credentials};
 use crate::origin::FieldPath;
 
 /// Keeps the served version of expositions that cannot be read, with the current Secrets and the current filters of sets that
@@ -17,6 +17,18 @@ pub(super) fn all(context: &Context<'_, '_>, sets: &Sets<'_>, compilation: &mut 
     for (name, unusable) in context.unusable.expositions() {
         let id = id_of(name);
         if is_taken(compilation, &id) {
+            continue;
+        }
+        if let Some(previous) = context.env.previous.and_then(|previous| previous.bundles.get(&id)) {
+            match refreshed_bundle(previous, context.env) {
+                Ok(document) => {
+                    let bundled = bundle::of_served(&document, context, compilation);
+                    compilation.bundled.insert(id.clone(), bundled);
+                    compilation.degraded.insert(id.clone(), vec![Degraded::PreviousExposition]);
+                    compilation.snapshot.bundles.insert(id, Arc::new(document));
+                }
+                Err(stop) => drop(compilation.snapshot.stopped.insert(id, stop.stopped())),
+            }
             continue;
         }
         match (Previous::of(context.env, &id), &context.env.cluster) {
@@ -36,6 +48,18 @@ pub(super) fn all(context: &Context<'_, '_>, sets: &Sets<'_>, compilation: &mut 
             (None, Some(_)) => {}
         }
     }
+}
+
+/// Returns the served version of a bundle with the current Secret.
+pub(super) fn refreshed_bundle(previous: &BundleDocument, env: &CompileEnv<'_>) -> Result<BundleDocument, Stop> {
+    let mut document = previous.clone();
+    if let Some(cluster) = &env.cluster
+        && let Some((secret, handle)) = document.access.as_mut().and_then(Access::secret_mut)
+    {
+        let namespace = &previous.id.namespace;
+        *handle = Some(access::callers(cluster, namespace, secret, FieldPath::spec(["access"]))?);
+    }
+    Ok(document)
 }
 
 fn refreshed(previous: &Previous<'_>, env: &CompileEnv<'_>, sets: &Sets<'_>) -> Result<Arc<ExpositionDocument>, Stop> {

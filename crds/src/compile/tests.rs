@@ -10,6 +10,7 @@ use crate::parse_document;
 
 mod answers;
 mod bounds;
+mod bundle;
 mod cluster;
 mod derived;
 mod floors;

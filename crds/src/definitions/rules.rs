@@ -4,6 +4,8 @@
 //! stored under an older definition. Messages state the constraint and, where it is not obvious, the remedy; the API server
 //! prefixes the field. Bounds are generous. Most exist because the API server must estimate the cost of a rule.
 
+mod exposition;
+
 use serde_json::{Value as Json, json};
 
 use super::structural::{RULES, rule};
@@ -35,7 +37,7 @@ const MAX_URL: u32 = 2048;
 
 /// Returns the keywords to add to the schemas, by place.
 pub(super) fn additions() -> Vec<(&'static str, Json)> {
-    [common(), manifest(), filters(), exposition(), plan(), group(), carrier()].concat()
+    [common(), manifest(), filters(), exposition::additions(), plan(), group(), carrier()].concat()
 }
 
 /// Returns the rules on whole objects of a kind. Only metadata and `spec` as a whole are visible there.
@@ -299,68 +301,6 @@ fn stages() -> Vec<(&'static str, Json)> {
         ("CompactSpec.header", template()),
         ("CompactSpec.item", text(MAX_TEMPLATE)),
         ("CompactSpec.footer", template()),
-    ]
-}
-
-fn exposition() -> Vec<(&'static str, Json)> {
-    let anonymous = "has(self.anonymous) && self.anonymous";
-    let known = "has(self.apiKeys) || has(self.jwt)";
-    let access = json!({ RULES: [
-        rule(
-            &format!("({anonymous}) || {known}"),
-            "allows no caller; set `apiKeys`, or `anonymous: true`",
-        ),
-        rule(
-            &format!("!({anonymous} && ({known}))"),
-            "`anonymous: true` cannot be combined with `apiKeys` or `jwt`, because it allows every caller; remove one of them",
-        ),
-    ] });
-    let count = || json!({ "minimum": 1 });
-    vec![
-        ("ExpositionSpec.filters", set_names()),
-        ("ExpositionSpec.filters.*", text(MAX_NAME)),
-        ("ToolSelection.include", json!({ "maxItems": MAX_TOOLS })),
-        ("ToolSelection.include.*", text(MAX_NAME)),
-        ("ToolSelection.exclude", json!({ "maxItems": MAX_TOOLS })),
-        ("ToolSelection.exclude.*", text(MAX_NAME)),
-        ("AccessSpec", access),
-        ("LimitsSpec.requestsPerSecond", count()),
-        ("LimitsSpec.burst", count()),
-        ("LimitsSpec.concurrent", count()),
-        (
-            "OutputLimitsSpec",
-            rules([("has(self.bytes) || has(self.tokens)", "sets no limit; set `bytes` or `tokens`, or remove it")]),
-        ),
-        ("OutputLimitsSpec.bytes", count()),
-        ("OutputLimitsSpec.tokens", count()),
-        // Not `minimum`: of a bound on a whole number, the API server drops the fraction.
-        (
-            "TokensSpec.factor",
-            rules([(
-                "self >= 0.01 && self <= 100.0",
-                "must be a number from 0.01 to 100; write one, or remove the field",
-            )]),
-        ),
-        (
-            "ExpositionOutputSpec.inputs",
-            json!({
-                "maxItems": 16,
-                RULES: [
-                    rule("self.all(input, self.exists_one(other, other == input))", "an input occurs twice; remove the duplicate"),
-                    rule(
-                        "('offset' in self) == ('limit' in self)",
-                        "`offset` and `limit` are advertised together only; add the other one, or remove both",
-                    ),
-                ],
-            }),
-        ),
-        (
-            "LimitsSpec",
-            rules([(
-                "!has(self.burst) || has(self.requestsPerSecond)",
-                "`burst` has no effect without `requestsPerSecond`; set that, or remove `burst`",
-            )]),
-        ),
     ]
 }
 

@@ -4,12 +4,13 @@
 use crate::definitions::MAX_TOOLS;
 use crate::origin::FieldPath;
 use crate::resources::{
-    ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LimitsSpec, Memory, NamespacesFrom,
-    OutputLimitsSpec, Quantity, ServiceManifestSpec, ServiceRef, SourceSpec, TokensSpec, ToolsFiltersSpec,
+    BundlePartSpec, ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LimitsSpec, Memory,
+    NamespacesFrom, OutputLimitsSpec, Quantity, ServiceManifestSpec, ServiceRef, SourceSpec, TokensSpec,
+    ToolsFiltersSpec,
 };
 use crate::sink::DiagnosticSink;
 use serde::de::DeserializeOwned;
-use tamis_config::Reason;
+use tamis_config::{BundleDocument, BundlePart, Reason};
 use tamis_engine::{Enforcement, ReservedInput};
 use url::{Host, Url};
 
@@ -73,7 +74,16 @@ impl Spec for ToolsFiltersSpec {
 
 impl Spec for ExpositionSpec {
     fn check(&self, sink: &mut DiagnosticSink<'_>) {
-        service_ref(&self.service, sink);
+        let both = |sink: &mut DiagnosticSink<'_>, message: &str| {
+            let remedy = "set `service` to publish a service, or `expositions` to bundle other expositions";
+            sink.error(&FieldPath::spec(["service"]), message, remedy);
+        };
+        match (&self.service, &self.expositions) {
+            (Some(service), None) => service_ref(service, sink),
+            (None, Some(parts)) => check_bundle(self, parts, sink),
+            (Some(_), Some(_)) => both(sink, "cannot be combined with `expositions`"),
+            (None, None) => both(sink, "is missing"),
+        }
         if let Some(limits) = &self.limits {
             check_limits(limits, sink);
         }
@@ -240,6 +250,58 @@ fn check_limits(limits: &LimitsSpec, sink: &mut DiagnosticSink<'_>) {
             sink.error(&at.key(field), "0 allows no answer", "set a larger number, or remove the field for no limit");
         }
     }
+}
+
+/// The fields of an exposition that say how a service is published, and why a bundle has none of them.
+const OF_A_SERVICE: [(&str, &str); 7] = [
+    ("filters", "set it in the expositions of the bundle"),
+    ("enforcement", "set it in the expositions of the bundle"),
+    ("tools", "select tools in the expositions of the bundle"),
+    ("configurationPlan", "set it in the expositions of the bundle"),
+    ("tokens", "set it in the expositions of the bundle; `limits.output.tokens` is counted as each of them says"),
+    ("output", "set it in the expositions of the bundle"),
+    ("audit", "set it in the expositions of the bundle; each call is recorded as its exposition says"),
+];
+
+/// Checks an exposition that bundles others.
+fn check_bundle(spec: &ExpositionSpec, parts: &[BundlePartSpec], sink: &mut DiagnosticSink<'_>) {
+    for (field, remedy) in OF_A_SERVICE.iter().filter(|(field, _)| sink.sets(field)).collect::<Vec<_>>() {
+        sink.error(&FieldPath::spec([field]), "is not allowed in a bundle", format!("remove it; {remedy}"));
+    }
+    if spec.access.as_ref().is_some_and(|access| access.bundle_only == Some(true)) {
+        let remedy = "remove it; bundles cannot be nested";
+        sink.error(&FieldPath::spec(["access", "bundleOnly"]), "is not allowed in a bundle", remedy);
+    }
+    let at = FieldPath::spec(["expositions"]);
+    if parts.is_empty() {
+        sink.error(&at, "names no exposition", "add one, for example {name: github, prefix: gh_}");
+    }
+    if parts.len() > BundleDocument::MAX_PARTS {
+        let message = format!("has {} entries, more than the limit of {}", parts.len(), BundleDocument::MAX_PARTS);
+        sink.error(&at, message, "split the bundle");
+    }
+    for (index, BundlePartSpec { name, prefix }) in parts.iter().enumerate() {
+        let at = at.index(index);
+        if !is_object_name(name) {
+            let message = format!("`{}` is not the name of an Exposition", super::excerpt(name));
+            let remedy = "write the metadata.name of an Exposition of the same namespace";
+            sink.error(&at.key("name"), message, remedy);
+        } else if parts[..index].iter().any(|earlier| earlier.name == *name) {
+            sink.error(&at.key("name"), format!("`{name}` occurs twice"), "remove the duplicate");
+        }
+        if !BundlePart::is_prefix(prefix) {
+            let message = format!("`{}` cannot begin the name of a tool", super::excerpt(prefix));
+            let remedy = format!("use at most {} of A-Z a-z 0-9 _ . / -", BundlePart::MAX_PREFIX);
+            sink.error(&at.key("prefix"), message, remedy);
+        }
+    }
+}
+
+/// Returns whether a text can be the name of an object of the API (RFC 1123).
+fn is_object_name(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+    let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    name.len() <= 253 && name.chars().all(inner) && end(name.chars().next()) && end(name.chars().next_back())
 }
 
 /// Checks which reserved inputs the tools advertise.

@@ -8,7 +8,7 @@ use tamis_tokens::TokenizerName;
 
 use super::{ExpositionStatus, Later, LocalName, NamespacedName, Quantity, ServiceRef};
 
-/// One service, published for one audience.
+/// One service, published for one audience, or several expositions behind one address.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "tamis.dev",
@@ -38,8 +38,14 @@ use super::{ExpositionStatus, Later, LocalName, NamespacedName, Quantity, Servic
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExpositionSpec {
-    /// The service to publish.
-    pub service: ServiceRef,
+    /// The service to publish. Exactly one of `service` and `expositions` is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceRef>,
+    /// In place of `service`: other expositions of the same namespace whose tools are published behind this address, in
+    /// this order. Such an exposition is a bundle. Each of them keeps its filters, enforcement, limits and audit; a bundle
+    /// sets `gatewayGroup`, `access` and `limits` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expositions: Option<Vec<BundlePartSpec>>,
     /// The gateway group that publishes the service. Defaults to the group `default` of the same namespace, then to the
     /// operator's default group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +69,7 @@ pub struct ExpositionSpec {
     /// Limits on calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsSpec>,
-    /// What each audit record holds.
+    /// What each audit record holds. Not for a bundle: each of its expositions says so itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditSpec>,
     /// How tokens are counted, where a budget or a format asks for it. Defaults to `o200k_base`.
@@ -72,6 +78,47 @@ pub struct ExpositionSpec {
     /// What the tools offer to their callers in addition to the arguments of the service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<ExpositionOutputSpec>,
+}
+
+/// One exposition of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BundlePartSpec {
+    /// `metadata.name` of an Exposition of the same namespace that publishes a service.
+    pub name: String,
+    /// The text that its tools' names begin with in the bundle, for example `gh_`. Defaults to none. A tool whose name would
+    /// be longer than 64 characters, or is the name of a tool of an earlier exposition, is not published.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
+}
+
+/// What an exposition publishes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Published<'a> {
+    /// A service.
+    Service(&'a ServiceRef),
+    /// The tools of other expositions.
+    Bundle(&'a [BundlePartSpec]),
+}
+
+impl ExpositionSpec {
+    /// Returns what the exposition publishes. A document with both or neither was rejected earlier.
+    #[must_use]
+    pub fn published(&self) -> Published<'_> {
+        match &self.service {
+            Some(service) => Published::Service(service),
+            None => Published::Bundle(self.expositions.as_deref().unwrap_or_default()),
+        }
+    }
+
+    /// Returns the service, unless the exposition is a bundle.
+    #[must_use]
+    pub fn of_service(&self) -> Option<&ServiceRef> {
+        match self.published() {
+            Published::Service(service) => Some(service),
+            Published::Bundle(_) => None,
+        }
+    }
 }
 
 /// How tokens are counted.
@@ -121,6 +168,10 @@ pub struct AccessSpec {
     /// Allows callers with an API key, sent as `Authorization: Bearer KEY` or as `X-API-Key: KEY`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_keys: Option<ApiKeysSpec>,
+    /// `true` withdraws the exposition's own address: its tools are called through bundles only, by the callers that the
+    /// bundle allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle_only: Option<bool>,
     /// Not implemented yet: callers with a token of an issuer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwt: Option<Later>,

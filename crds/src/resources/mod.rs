@@ -21,8 +21,8 @@ use std::sync::Arc;
 pub(crate) use common::LATER;
 pub use common::{Later, LocalName, Memory, NamespacedName, Quantity, SecretKeyRef, ServiceRef, Share};
 pub use exposition::{
-    AccessSpec, ApiKeysSpec, AuditMode, AuditSpec, Exposition, ExpositionOutputSpec, ExpositionSpec, LimitsSpec,
-    OutputLimitsSpec, TokensSpec, ToolSelection,
+    AccessSpec, ApiKeysSpec, AuditMode, AuditSpec, BundlePartSpec, Exposition, ExpositionOutputSpec, ExpositionSpec,
+    LimitsSpec, OutputLimitsSpec, Published, TokensSpec, ToolSelection,
 };
 pub use filters::{ToolsFilters, ToolsFiltersSpec};
 pub use group::{

@@ -313,4 +313,39 @@ pub(super) const REFERENCES: &[Case] = &[
              metadata: {name: default}\nspec: {require: {allowLists: true}}\n"
         ),
     ),
+    yaml(
+        "Parts of a bundle that cannot be published",
+        with_service!(
+            "Exposition",
+            "  service: {name: github, version: 1.0.0}\n  filters: []\n---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\n\
+             metadata: {name: b}\nspec: {service: {name: github, version: 1.0.0}, filters: []}\n---\n\
+             apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: all}\nspec:\n  expositions:\n  - {name: a, prefix: gh_}\n  \
+             - {name: b, prefix: gh_}\n  - {name: c}\n  - {name: all}\n"
+        ),
+    ),
+];
+
+pub(super) const BUNDLES: &[Case] = &[
+    yaml("Neither a service nor expositions", document!("Exposition", "  access: {anonymous: true}\n")),
+    yaml(
+        "Both a service and expositions",
+        document!("Exposition", "  service: {name: github, version: '1'}\n  expositions: [{name: b}]\n"),
+    ),
+    yaml(
+        "Fields that say how a service is published",
+        document!(
+            "Exposition",
+            "  expositions: [{name: b}]\n  filters: [partner]\n  enforcement: Enforced\n  tools: {include: [a]}\n  \
+             configurationPlan: {name: prod}\n  tokens: {factor: 2}\n  output: {inputs: []}\n  audit: {mode: Full}\n  \
+             access: {bundleOnly: true}\n"
+        ),
+    ),
+    yaml("No part", document!("Exposition", "  expositions: []\n")),
+    yaml(
+        "Parts that are not names, and prefixes that begin no name",
+        document!(
+            "Exposition",
+            "  expositions:\n  - {name: team-b/b}\n  - {name: b, prefix: 'gh '}\n  - {name: b}\n  - {name: c, prefx: c_}\n"
+        ),
+    ),
 ];

@@ -33,6 +33,7 @@ pub(crate) const SECTIONS: &[(&str, &[Case])] = &[
     ("Services", documents::SERVICES),
     ("Filters", documents::FILTERS),
     ("References", documents::REFERENCES),
+    ("Bundles", documents::BUNDLES),
 ];
 
 /// The input as the page can show it: bytes that are no text, and characters that cannot be seen, as escapes.

@@ -14,6 +14,8 @@ const MESSAGE: &str = "tool call";
 pub(super) struct Line<'a> {
     pub(super) namespace: &'a str,
     pub(super) exposition: &'a str,
+    /// The bundle that the call came through, in the namespace of the exposition.
+    pub(super) bundle: Option<&'a str>,
     pub(super) tool: &'a str,
     pub(super) caller: &'a str,
     pub(super) verdict: &'static str,
@@ -46,12 +48,13 @@ impl Line<'_> {
 
     /// Logs the line as an event.
     pub(super) fn event(&self) {
-        let Self { namespace, exposition, tool, caller, verdict, failed_stage, upstream_status, .. } = *self;
+        let Self { namespace, exposition, bundle, tool, caller, verdict, failed_stage, upstream_status, .. } = *self;
         let Self { output_bytes, result_bytes, result_hmac, hmac_key, trace_id, file, .. } = *self;
         tracing::info!(
             target: TARGET,
             namespace,
             exposition,
+            bundle,
             tool,
             caller = %caller,
             verdict,
@@ -69,11 +72,13 @@ impl Line<'_> {
     }
 
     fn fields(&self, out: &mut impl Fields) {
-        let Self { namespace, exposition, tool, caller, verdict, failed_stage, upstream_status, output_bytes, .. } =
-            *self;
-        let Self { result_bytes, result_hmac, hmac_key, took: _, trace_id, file, .. } = *self;
+        let Self { namespace, exposition, bundle, tool, caller, verdict, failed_stage, upstream_status, .. } = *self;
+        let Self { output_bytes, result_bytes, result_hmac, hmac_key, took: _, trace_id, file, .. } = *self;
         out.text("namespace", namespace);
         out.text("exposition", exposition);
+        if let Some(bundle) = bundle {
+            out.text("bundle", bundle);
+        }
         out.text("tool", tool);
         out.display("caller", caller);
         out.text("verdict", verdict);

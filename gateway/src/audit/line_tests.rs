@@ -34,6 +34,7 @@ impl io::Write for Written {
 const PLAIN: Line<'_> = Line {
     namespace: "team-a",
     exposition: "github-partner",
+    bundle: None,
     tool: "list-issues",
     caller: "key:alice@10.1.2.3",
     verdict: "ok",
@@ -56,6 +57,7 @@ fn lines() -> Vec<Line<'static>> {
         Line { result_hmac: "", hmac_key: "", upstream_status: 0, output_bytes: 0, result_bytes: 0, ..PLAIN },
         Line { took: Duration::MAX, output_bytes: usize::MAX, upstream_status: u16::MAX, ..PLAIN },
         Line { caller: "anonymous@2001:db8::1", ..PLAIN },
+        Line { bundle: Some("everything"), ..PLAIN },
     ];
     for odd in [
         "",
@@ -67,7 +69,15 @@ fn lines() -> Vec<Line<'static>> {
         "é\u{301}日本\u{200b}🦀",
         "'",
     ] {
-        lines.push(Line { namespace: odd, exposition: odd, tool: odd, file: odd, trace_id: Some(odd), ..PLAIN });
+        lines.push(Line {
+            namespace: odd,
+            exposition: odd,
+            bundle: Some(odd),
+            tool: odd,
+            file: odd,
+            trace_id: Some(odd),
+            ..PLAIN
+        });
     }
     lines
 }

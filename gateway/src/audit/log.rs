@@ -144,6 +144,7 @@ impl Writer {
     fn format(&mut self, record: &Record, (now, time): (Instant, SystemTime)) {
         let Record {
             exposition,
+            bundle,
             tool: _,
             caller,
             outcome: _,
@@ -166,6 +167,7 @@ impl Writer {
         let line = Line {
             namespace: &exposition.id.namespace,
             exposition: &exposition.id.name,
+            bundle: bundle.as_ref().map(|bundle| bundle.id.name.as_str()),
             tool: record.tool_name(),
             caller: &self.caller,
             verdict: record.verdict(),

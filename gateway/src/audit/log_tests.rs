@@ -37,6 +37,7 @@ fn exposition() -> Arc<Exposition> {
 fn record(exposition: &Arc<Exposition>, number: usize) -> Record {
     Record {
         exposition: Arc::clone(exposition),
+        bundle: None,
         tool: 0,
         caller: Caller::Parent,
         outcome: Outcome::Ok,

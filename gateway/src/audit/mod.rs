@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tamis_engine::Stage;
 
+use crate::bundle::Bundle;
 use crate::call::Caller;
 use crate::exposition::Exposition;
 use crate::gateway::StartError;
@@ -55,6 +56,8 @@ pub enum AuditLog {
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) exposition: Arc<Exposition>,
+    /// The bundle that the call came through.
+    pub(crate) bundle: Option<Arc<Bundle>>,
     /// Index of the tool in the exposition.
     pub(crate) tool: usize,
     pub(crate) caller: Caller,

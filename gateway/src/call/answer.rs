@@ -25,13 +25,13 @@ pub(super) async fn measure(
 
 /// Writes the answer with a result. Its memory stays in the call's reservation.
 pub(super) async fn write(active: &mut ActiveCall<'_>, result: Measured, deadline: Instant) -> Result<Chain, NotRun> {
-    let service = Arc::clone(&active.exposition.service);
-    let written = result.written(active.call.id(), &service.server_meta);
+    let server_meta = Arc::clone(active.call.server_meta());
+    let written = result.written(active.call.id(), &server_meta);
     let need = (result.memory() + written) as u64;
     let (id, era) = (active.call.id.clone(), active.call.era);
     let work = move |_: &dyn Fn() -> bool| {
         let id = std::str::from_utf8(&id).unwrap_or("null");
-        encode::tool_result(id, result, era, &service.server_meta)
+        encode::tool_result(id, result, era, &server_meta)
     };
     if written <= LIGHT_WRITTEN {
         active.held.take(need).await.map_err(|Exhausted| NotRun::Exhausted)?;

@@ -31,7 +31,8 @@ pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
 pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error: &UpstreamError) -> String {
     let exposition = active.exposition;
     let advisory = exposition.enforcement == Enforcement::Advisory;
-    let allows = |text: &str| exposition.allows(text);
+    let limit = active.limits.output;
+    let allows = |text: &str| exposition.allows(text, limit);
     active.outcome = match error {
         UpstreamError::Argument { .. } => Outcome::InvalidArguments,
         UpstreamError::Timeout { .. } => Outcome::Timeout,

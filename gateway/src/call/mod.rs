@@ -2,16 +2,15 @@
 
 mod answer;
 mod explain;
+mod request;
 
 use std::borrow::Cow;
-use std::fmt;
-use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tamis_config::{Audit, PaginationKind, ServiceTool};
+use tamis_config::{Audit, ExpositionId, PaginationKind, ServiceTool};
 use tamis_engine::{Call, Enforcement, Filtered, Interrupted, Refused, Report, Stage};
 
 use crate::arguments::Arguments;
@@ -19,87 +18,22 @@ use crate::audit::{self, Record};
 use crate::compute::NotRun;
 use crate::exposition::{Exposition, Tool};
 use crate::gateway::Gateway;
-use crate::limiter::{Admitted, Refusal};
+use crate::limiter::{Admitted, Limiter, Refusal};
+use crate::mcp::RpcError;
 use crate::mcp::arguments::InvalidArguments;
 use crate::mcp::encode::{self, ToolResult};
-use crate::mcp::{Era, RpcError};
 use crate::memory::{Chain, Exhausted, Held, Reservation, Shared, arguments_need, light_need};
-use crate::metrics::{Metrics, Outcome, Rejection, ToolSeries};
+use crate::metrics::{ExpositionSeries, Metrics, Outcome, Rejection, ToolSeries};
 use crate::offload::{LIGHT_COPIED, Work};
 use crate::paging::{self, Next};
 use crate::seal::SealError;
 use crate::shares::{Grant, Resource};
-use crate::trace::{CallTrace, Parent, Traces};
+use crate::trace::{CallTrace, Traces};
 use crate::upstream::{self, Answer, CallBounds, CallContext, UpstreamError};
 use crate::validation::{self, ArgumentsError};
 use explain::{category, explain};
-
-/// A call that was parsed but not checked yet. Owns its parts, so it can outlive its connection.
-#[derive(Debug)]
-pub(crate) struct ToolCall {
-    /// Gateways that the call has passed before this one.
-    pub(crate) hops: u8,
-    /// The request's id, as JSON.
-    pub(crate) id: Bytes,
-    /// Index of the tool in the exposition.
-    pub(crate) tool: usize,
-    /// The arguments, as JSON.
-    pub(crate) arguments: Option<Bytes>,
-    /// How to answer.
-    pub(crate) era: Era,
-    /// The caller, for the audit record.
-    pub(crate) caller: Caller,
-    /// The caller's span that the call belongs to.
-    pub(crate) parent: Parent,
-}
-
-impl ToolCall {
-    /// Returns the request's id, as JSON.
-    pub(crate) fn id(&self) -> &str {
-        // Checked when the request was read.
-        std::str::from_utf8(&self.id).unwrap_or("null")
-    }
-}
-
-/// The sender of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Caller {
-    /// An anonymous caller at this address.
-    Peer(IpAddr),
-    /// The owner of the key with this name, at this address.
-    Key(Arc<str>, IpAddr),
-    /// The process that started this one.
-    Parent,
-}
-
-impl fmt::Display for Caller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Peer(address) => write!(f, "anonymous@{address}"),
-            Self::Key(name, address) => write!(f, "key:{name}@{address}"),
-            Self::Parent => f.write_str("stdio"),
-        }
-    }
-}
-
-impl Caller {
-    /// Returns the identity for streams of notifications: the key's name, or else the address.
-    pub(crate) fn listener(&self) -> String {
-        match self {
-            Self::Key(name, _) => format!("key:{name}"),
-            Self::Peer(address) => address.to_string(),
-            Self::Parent => String::new(),
-        }
-    }
-
-    /// Returns the caller's name, to which sealed cursors are bound; none if callers have no names.
-    pub(crate) fn name(&self) -> Option<&str> {
-        match self {
-            Self::Key(name, _) => Some(name),
-            Self::Peer(_) | Self::Parent => None,
-        }
-    }
-}
+use request::Limits;
+pub(crate) use request::{Caller, ToolCall};
 
 /// A call in progress. When it is dropped, it is counted and recorded with the result that it has by then.
 struct ActiveCall<'a> {
@@ -107,6 +41,7 @@ struct ActiveCall<'a> {
     exposition: &'a Arc<Exposition>,
     tool: &'a str,
     call: &'a ToolCall,
+    limits: Limits,
     started: Instant,
     outcome: Outcome,
     /// The first filter stage that failed, if the output passed nevertheless.
@@ -140,6 +75,7 @@ impl Drop for ActiveCall<'_> {
         }
         auditor.record(Record {
             exposition: Arc::clone(self.exposition),
+            bundle: self.call.bundle.clone(),
             tool: self.call.tool,
             caller: self.call.caller.clone(),
             outcome: self.outcome,
@@ -169,17 +105,13 @@ fn place(gateway: &Gateway, exposition: &Exposition) -> Result<Grant, RpcError> 
 ///
 /// # Errors
 /// A limit rejected the call. It was not sent, or it may be repeated without harm.
-pub(crate) async fn run(
-    gateway: &Gateway,
-    exposition: &Arc<Exposition>,
-    call: &ToolCall,
-    mut held: Reservation,
-) -> Result<Held, RpcError> {
+pub(crate) async fn run(gateway: &Gateway, call: &ToolCall, mut held: Reservation) -> Result<Held, RpcError> {
     let started = Instant::now();
+    let exposition = &call.exposition;
     let (name, tool) = exposition.tools().get_index(call.tool).ok_or_else(|| RpcError::internal("no such tool"))?;
     let begin = |traces: &Traces| traces.call(&call.parent, &exposition.id, name, call.id());
     let mut trace = gateway.options.traces.as_ref().map(begin);
-    let entered = place(gateway, exposition).and_then(|place| Ok((place, admit(gateway, exposition, started)?)));
+    let entered = place(gateway, exposition).and_then(|place| Ok((place, admit(gateway, call, started)?)));
     if let (Err(_), Some(trace)) = (&entered, &mut trace) {
         trace.outcome("rejected", true);
     }
@@ -189,6 +121,7 @@ pub(crate) async fn run(
         exposition,
         tool: name,
         call,
+        limits: call.limits(),
         started,
         // The outcome if the caller disconnects and this future is dropped.
         outcome: Outcome::Cancelled,
@@ -211,26 +144,37 @@ pub(crate) async fn run(
     Ok(Held::new(answer, held))
 }
 
-fn admit(gateway: &Gateway, exposition: &Exposition, now: Instant) -> Result<Admitted, RpcError> {
-    exposition.limiter.admit(now).map_err(|refusal| match refusal {
-        Refusal::Rate(wait) => {
-            exposition.series.rejected(&gateway.metrics, Rejection::Rate);
-            gateway.refusals.note(Rejection::Rate, Some(&exposition.id), Default::default());
-            RpcError::busy(429, "too many calls a second", wait.as_secs() + 1)
-        }
-        Refusal::Concurrent => {
-            exposition.series.rejected(&gateway.metrics, Rejection::Concurrency);
-            gateway.refusals.note(Rejection::Concurrency, Some(&exposition.id), Default::default());
-            RpcError::busy(429, "too many calls at once", 1)
-        }
+/// Admits a call by the limits of the bundle, if it came through one, and of the exposition.
+fn admit(gateway: &Gateway, call: &ToolCall, now: Instant) -> Result<(Option<Admitted>, Admitted), RpcError> {
+    let bundle = call.bundle.as_ref().map(|bundle| (&bundle.limiter, &*bundle.series, &*bundle.id));
+    let bundle = bundle.map(|whose| admit_by(gateway, whose, now)).transpose()?;
+    let exposition = &call.exposition;
+    Ok((bundle, admit_by(gateway, (&exposition.limiter, &exposition.series, &exposition.id), now)?))
+}
+
+fn admit_by(
+    gateway: &Gateway,
+    (limiter, series, id): (&Arc<Limiter>, &ExpositionSeries, &ExpositionId),
+    now: Instant,
+) -> Result<Admitted, RpcError> {
+    limiter.admit(now).map_err(|refusal| {
+        let (reason, error) = match refusal {
+            Refusal::Rate(wait) => {
+                (Rejection::Rate, RpcError::busy(429, "too many calls a second", wait.as_secs() + 1))
+            }
+            Refusal::Concurrent => (Rejection::Concurrency, RpcError::busy(429, "too many calls at once", 1)),
+        };
+        series.rejected(&gateway.metrics, reason);
+        gateway.refusals.note(reason, Some(id), Default::default());
+        error
     })
 }
 
 async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result<Chain, Exhausted> {
     let exposition = active.exposition;
     let declared = &exposition.service.document.tools[name];
-    let limits = &exposition.limits;
-    let deadline = active.started + Duration::from_millis(limits.timeout_ms);
+    let limits = active.limits;
+    let deadline = active.started + limits.timeout;
     let tree = arguments_need(active.call.arguments.as_ref().map_or(0, Bytes::len));
     if active.held.take(tree).await.is_err() {
         return exhausted(active, declared, false);
@@ -350,10 +294,11 @@ fn sealed(exposition: &Exposition, declared: &ServiceTool) -> bool {
 /// Returns the scope in which a sealed cursor is valid: one tool of one exposition, and one caller if callers have
 /// names.
 fn scope(active: &ActiveCall<'_>, tool: &str) -> String {
-    // Names of expositions and tools contain no space.
+    // Names of expositions and tools contain no space. The names of a bundle's callers are those of another Secret.
+    let through = active.call.bundle.as_ref().map(|bundle| format!(" {}", bundle.id)).unwrap_or_default();
     match active.call.caller.name() {
-        Some(caller) => format!("{} {tool} {caller}", active.exposition.id),
-        None => format!("{} {tool}", active.exposition.id),
+        Some(caller) => format!("{}{through} {tool} {caller}", active.exposition.id),
+        None => format!("{}{through} {tool}", active.exposition.id),
     }
 }
 
@@ -383,8 +328,9 @@ async fn apply(
         return (Applied::Exhausted, Duration::ZERO);
     }
     let begun = Instant::now();
+    let limit = active.limits.output;
     match catch_unwind(AssertUnwindSafe(|| {
-        tool.program.apply_light(output.input(), &active.exposition.call(tool, asked, pagination.as_deref()))
+        tool.program.apply_light(output.input(), &active.exposition.call(tool, asked, pagination.as_deref(), limit))
     })) {
         Ok(Some(done)) => return (Applied::Done(done), begun.elapsed()),
         Ok(None) => {}
@@ -397,7 +343,7 @@ async fn apply(
         let (exposition, output) = (Arc::clone(&exposition), output.clone());
         let need = move || {
             let tool = exposition.tool(number);
-            tool.program.memory_for(output.input(), &exposition.call(tool, asked, None)) as u64
+            tool.program.memory_for(output.input(), &exposition.call(tool, asked, None, limit)) as u64
         };
         if bytes <= LIGHT_COPIED {
             Ok(need())
@@ -409,7 +355,7 @@ async fn apply(
         let begun = Instant::now();
         let run = || {
             let tool = exposition.tool(number);
-            let call = exposition.call(tool, asked, pagination.as_deref());
+            let call = exposition.call(tool, asked, pagination.as_deref(), limit);
             tool.program.apply_until(output.input(), &call, due)
         };
         let applied = match catch_unwind(AssertUnwindSafe(run)) {
@@ -466,6 +412,9 @@ async fn filtered(
             let written = match answer::measure(active, result, deadline).await {
                 Ok(measured) => {
                     series.bytes(metrics, report.original_bytes, report.output_bytes);
+                    if let Some(bundle) = &active.call.bundle {
+                        bundle.totals.add(report.original_bytes, report.output_bytes);
+                    }
                     match sample {
                         Some(sample) => gateway.sampler.count(sample),
                         None => series.add_saved_tokens(&sizes),
@@ -568,6 +517,5 @@ fn pagination(active: &ActiveCall<'_>, name: &str, declared: &ServiceTool, answe
 
 fn failure(active: &ActiveCall<'_>, message: impl Into<String>) -> Chain {
     let measured = ToolResult::error(message.into()).measure();
-    let server = &active.exposition.service.server_meta;
-    encode::tool_result(active.call.id(), measured, active.call.era, server)
+    encode::tool_result(active.call.id(), measured, active.call.era, active.call.server_meta())
 }

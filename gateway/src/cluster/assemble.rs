@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tamis_config::carrier::{Unreadable, decode_exposition, decode_service};
 use tamis_config::names::{self, CREDENTIAL_SHARDS};
 use tamis_config::{
-    Access, CredentialHandle, Digest, ExpositionDocument, ExpositionId, ExpositionPayload, GatewayConfigSpec,
-    PayloadKind, Reason, ServiceDocument, Stopped, reads,
+    Access, BundleDocument, CredentialHandle, Digest, ExpositionDocument, ExpositionId, ExpositionPayload,
+    GatewayConfigSpec, PayloadKind, Reason, ServiceDocument, Stopped, reads,
 };
 
 /// A GatewayConfig, as far as it can be read.
@@ -68,6 +68,8 @@ pub(crate) struct Decision {
 pub(crate) enum Verdict {
     /// Serve it; all that the document names is there.
     Serve(Arc<Offer>),
+    /// Serve it as a bundle; its callers' keys are there. Its parts are served when they come.
+    Bundle(Arc<BundleOffer>),
     /// Answer 503, as the object says.
     Stop(Stopped, Arc<GatewayConfigSpec>),
     /// Keep what is served: something is missing.
@@ -96,11 +98,24 @@ pub(crate) struct Offer {
     pub(crate) parts: Vec<Arc<GatewayConfigSpec>>,
 }
 
+/// A bundle.
+#[derive(Debug)]
+pub(crate) struct BundleOffer {
+    /// The bundle.
+    pub(crate) document: Arc<BundleDocument>,
+    /// The object that it came from.
+    pub(crate) spec: Arc<GatewayConfigSpec>,
+}
+
 /// The credentials that a document names, and what it calls them.
 pub(crate) fn credentials(document: &ExpositionDocument) -> impl Iterator<Item = (&str, &CredentialHandle)> {
-    let callers = document.access.as_ref().and_then(Access::secret);
-    let callers = callers.and_then(|(secret, handle)| Some((secret, handle?)));
-    document.credentials.iter().map(|(name, grant)| (name.as_str(), &grant.handle)).chain(callers)
+    let service = document.credentials.iter().map(|(name, grant)| (name.as_str(), &grant.handle));
+    service.chain(callers(document.access.as_ref()))
+}
+
+/// The callers' keys that access names, and what it calls them.
+fn callers(access: Option<&Access>) -> Option<(&str, &CredentialHandle)> {
+    access.and_then(Access::secret).and_then(|(secret, handle)| Some((secret, handle?)))
 }
 
 /// Holds what has come and finds what can be served.
@@ -426,7 +441,7 @@ impl Assembler {
                 Verdict::Refuse { reason: Reason::InvalidManifest, message: message.unwrap_or_default() }
             }
         };
-        if matches!(verdict, Verdict::Serve(_) | Verdict::Stop(..)) {
+        if matches!(verdict, Verdict::Serve(_) | Verdict::Bundle(_) | Verdict::Stop(..)) {
             if let Some(entry) = self.expositions.get_mut(id) {
                 entry.newest = Newest::Settled;
             }
@@ -434,7 +449,9 @@ impl Assembler {
             // What is kept is the last that could be loaded, even if it was never looked at: it may be what revoked
             // an access or stopped the exposition.
             let loadable = |spec: &Arc<GatewayConfigSpec>| match self.judge(id, spec) {
-                verdict @ (Verdict::Serve(_) | Verdict::Stop(..)) => Some((spec.digest.clone(), verdict)),
+                verdict @ (Verdict::Serve(_) | Verdict::Bundle(_) | Verdict::Stop(..)) => {
+                    Some((spec.digest.clone(), verdict))
+                }
                 _ => None,
             };
             if let Some((digest, verdict)) = skipped.iter().rev().find_map(loadable) {
@@ -454,6 +471,10 @@ impl Assembler {
         let before = self.interests(id);
         let document = match read(spec) {
             Ok(ExpositionPayload::Serve(document)) => document,
+            Ok(ExpositionPayload::Bundle(document)) => {
+                self.leave(id, before.as_ref());
+                return self.judge_bundle(id, document, spec);
+            }
             Ok(ExpositionPayload::Stop(stop)) => {
                 self.leave(id, before.as_ref());
                 let stopped = Stopped { reason: stop.reason, message: stop.message };
@@ -464,15 +485,10 @@ impl Assembler {
                 return refuse(&unreadable, "");
             }
         };
-        // Where the shard that its name says is full, a value lies in another one.
-        let there = |handle: &CredentialHandle| self.shards.iter().flatten().any(|values| values.contains(handle));
-        let missing: Vec<_> = credentials(&document).filter(|(_, handle)| !there(handle)).collect();
-        for (_, handle) in &missing {
-            self.awaited.entry((*handle).clone()).or_default().insert(id.clone());
-        }
+        let missing: Vec<_> = credentials(&document).filter(|(_, handle)| !self.is_there(handle)).collect();
+        self.wait_for(id, &missing);
         if let Some(entry) = self.expositions.get_mut(id) {
             entry.service = Some(document.service.clone());
-            entry.awaits = missing.iter().map(|(_, handle)| (*handle).clone()).collect();
         }
         let digest = document.service.clone();
         let service = self.services.entry(digest.clone()).or_default();
@@ -497,6 +513,33 @@ impl Assembler {
             self.leave(id, before.as_ref());
         }
         verdict
+    }
+}
+
+impl Assembler {
+    /// Returns whether a value is there. Where the shard that its name says is full, it lies in another one.
+    fn is_there(&self, handle: &CredentialHandle) -> bool {
+        self.shards.iter().flatten().any(|values| values.contains(handle))
+    }
+
+    /// Notes the values that an exposition waits for.
+    fn wait_for(&mut self, id: &ExpositionId, missing: &[(&str, &CredentialHandle)]) {
+        for (_, handle) in missing {
+            self.awaited.entry((*handle).clone()).or_default().insert(id.clone());
+        }
+        if let Some(entry) = self.expositions.get_mut(id) {
+            entry.awaits = missing.iter().map(|(_, handle)| (*handle).clone()).collect();
+        }
+    }
+
+    fn judge_bundle(&mut self, id: &ExpositionId, document: BundleDocument, spec: &Arc<GatewayConfigSpec>) -> Verdict {
+        let missing: Vec<_> =
+            callers(document.access.as_ref()).into_iter().filter(|(_, handle)| !self.is_there(handle)).collect();
+        self.wait_for(id, &missing);
+        match missing.first() {
+            Some((name, handle)) => Verdict::Wait(format!("the value of {name} is not there yet ({})", handle.0)),
+            None => Verdict::Bundle(Arc::new(BundleOffer { document: Arc::new(document), spec: Arc::clone(spec) })),
+        }
     }
 }
 

@@ -120,6 +120,11 @@ impl Served {
                         self.at.insert(id.name.clone(), offer.document.limits.requests_per_second);
                         "served".to_owned()
                     }
+                    Verdict::Bundle(offer) => {
+                        assert_eq!(offer.document.id, id, "another's document");
+                        self.at.insert(id.name.clone(), offer.document.limits.requests_per_second);
+                        "bundled".to_owned()
+                    }
                     Verdict::Stop(stopped, _) => {
                         self.at.insert(id.name.clone(), None);
                         stopped.reason.as_str().to_owned()

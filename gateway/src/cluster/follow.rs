@@ -10,7 +10,7 @@ use tamis_config::names::{self, CREDENTIAL_SHARDS};
 use tamis_config::{CredentialHandle, Digest, ExpositionId, GatewayConfigSpec, Reason, Stopped};
 use tokio::sync::{mpsc, watch};
 
-use super::assemble::{self, Assembler, Decision, Event, Offer, Verdict};
+use super::assemble::{self, Assembler, BundleOffer, Decision, Event, Offer, Verdict};
 use super::cache::{Cache, Write};
 use super::credential_store::CredentialStore;
 use super::watch::Message;
@@ -214,6 +214,7 @@ impl Follower {
         for Decision { id, digest, verdict } in decisions {
             let ack = match verdict {
                 Verdict::Serve(offer) => Some(self.served(state, &id, &offer, failed.remove(&id))),
+                Verdict::Bundle(offer) => Some(self.served_bundle(state, &id, &offer, failed.remove(&id))),
                 Verdict::Stop(_, spec) => {
                     state.used.remove(&id);
                     self.put(&id, spec, Vec::new(), HashMap::new());
@@ -252,10 +253,25 @@ impl Follower {
             self.put(id, Arc::clone(&offer.spec), parts.collect(), handles.iter().filter_map(values).collect());
             state.used.insert(id.clone(), handles);
         }
-        match failure {
-            None => AckState::Loaded,
-            Some(Failure { reason, message, .. }) => AckState::Refused { reason, message },
+        result(failure)
+    }
+
+    /// As [`Self::served`], for a bundle.
+    fn served_bundle(
+        &self,
+        state: &mut State,
+        id: &ExpositionId,
+        offer: &BundleOffer,
+        failure: Option<Failure>,
+    ) -> AckState {
+        if failure.is_none() || !self.gateway.serves(id) {
+            let handles: Vec<_> = offer.document.handle().cloned().into_iter().collect();
+            let values =
+                handles.iter().filter_map(|handle| Some((handle.clone(), self.credentials.by_handle(handle)?)));
+            self.put(id, Arc::clone(&offer.spec), Vec::new(), values.collect());
+            state.used.insert(id.clone(), handles);
         }
+        result(failure)
     }
 
     fn put(
@@ -276,6 +292,14 @@ impl Follower {
     }
 }
 
+/// Returns the acknowledgement of a document that was offered to the gateway.
+fn result(failure: Option<Failure>) -> AckState {
+    match failure {
+        None => AckState::Loaded,
+        Some(Failure { reason, message, .. }) => AckState::Refused { reason, message },
+    }
+}
+
 /// Notes that a watch works again.
 fn recovered(state: &mut State, what: &str) {
     if state.failing.remove(what).is_some() {
@@ -288,6 +312,7 @@ fn change(decision: &Decision) -> Change {
     let stopped = |reason, message: &str| Stopped { reason, message: message.to_owned() };
     match &decision.verdict {
         Verdict::Serve(offer) => Change::Serve(Arc::clone(&offer.document), Arc::clone(&offer.service)),
+        Verdict::Bundle(offer) => Change::Bundle(Arc::clone(&offer.document)),
         Verdict::Stop(stopped, _) => Change::Stop(id, stopped.clone()),
         Verdict::Wait(message) => Change::Keep(id, stopped(Reason::Pending, message)),
         Verdict::Refuse { reason, message } => Change::Keep(id, stopped(*reason, message)),

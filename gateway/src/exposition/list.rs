@@ -13,7 +13,7 @@ use super::{Tool, schema};
 use crate::service::{Service, declared_input};
 
 /// Maximum tools on one page.
-const PAGE: usize = 250;
+pub(crate) const PAGE: usize = 250;
 
 /// The tools of an exposition as they are listed.
 #[derive(Debug)]
@@ -87,6 +87,16 @@ impl ToolList {
         Some(Page { tools: Cow::Owned(tools), next })
     }
 
+    /// Appends the entry of a tool, by its position, with another name in place of its own.
+    pub(crate) fn push_as(&self, number: usize, name: &str, out: &mut String) {
+        let start = number.checked_sub(1).map_or(0, |before| self.fragments.ends[before] + 1);
+        let entry = &self.fragments.text[start..self.fragments.ends[number]];
+        // Every entry begins with its name: `describe`.
+        let rest = entry.strip_prefix(&opening(&self.names[number])).unwrap_or("}");
+        out.push_str(&opening(name));
+        out.push_str(rest);
+    }
+
     /// Returns the number of the tool that a page begins with.
     fn first(&self, cursor: Option<&str>) -> Option<usize> {
         match cursor {
@@ -97,6 +107,11 @@ impl ToolList {
             }
         }
     }
+}
+
+/// Returns the beginning of the entry of a tool, up to the end of its name.
+fn opening(name: &str) -> String {
+    format!("{{\"name\":{}", json!(name))
 }
 
 /// Returns a digest that is equal for equal lists, without building the list.

@@ -13,11 +13,11 @@ use arc_swap::ArcSwapOption;
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
 use tamis_config::carrier::Unreadable;
-use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, TokenSettings, reads};
+use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, OutputLimits, TokenSettings, reads};
 use tamis_engine::{Budget, Call, Enforcement, Factor, Report, TokenCounter, Tokenizer};
 use tamis_tokens::{TokenizerName, Vocabulary};
 
-use crate::access::{AuthError, KeyDigest};
+use crate::access::{self, AuthError, KeyDigest};
 use crate::gateway::Gateway;
 use crate::limiter::Limiter;
 use crate::metrics::{CallSizes, ExpositionSeries, ToolSeries};
@@ -28,7 +28,7 @@ use crate::shares::Share;
 use crate::upstream::{CredentialScope, Credentials, Handles, Withheld};
 
 pub use cost::ListedTools;
-pub(crate) use list::Page;
+pub(crate) use list::{PAGE, Page, ToolList};
 pub(crate) use toolset::{Tool, Toolset};
 
 /// One exposition.
@@ -50,6 +50,8 @@ pub(crate) struct Exposition {
     pub(crate) audit: Audit,
     /// Counts tokens. Loaded only if an answer may need it: a gateway that counts none holds no vocabulary.
     tokenizer: Arc<dyn Tokenizer>,
+    /// Counts tokens for a bundle that limits them, where `tokenizer` does not. Filled by [`Self::load_vocabulary`].
+    exact: OnceLock<Arc<dyn Tokenizer>>,
     /// What counts are multiplied by.
     factor: Factor,
     /// What its tokens are counted with, also where it counts none; none for `estimate`.
@@ -118,6 +120,7 @@ impl Exposition {
             limits,
             audit: document.audit,
             tokenizer,
+            exact: OnceLock::new(),
             factor,
             vocabulary,
             service: Arc::clone(service),
@@ -151,15 +154,28 @@ impl Exposition {
         store: &dyn Credentials,
         presented: impl FnOnce() -> Option<KeyDigest>,
     ) -> Result<Option<Arc<str>>, AuthError> {
-        match &self.access {
-            None | Some(Access::Anonymous) => Ok(None),
-            Some(Access::ApiKeys { secret, handle }) => {
-                let callers =
-                    store.callers(&self.id.namespace, secret, handle.as_ref()).ok_or(AuthError::CallersUnknown)?;
-                let name = presented().and_then(|key| callers.find(&key).cloned());
-                name.map(Some).ok_or(AuthError::Unauthorized)
-            }
+        access::admit(self.access.as_ref(), &self.id.namespace, store, presented)
+    }
+
+    /// Authenticates a request that came through a bundle, as [`Self::admit`] does. The bundle has admitted its sender, which is
+    /// all that an exposition without an address of its own asks for.
+    ///
+    /// # Errors
+    /// [`AuthError`] if the request is not authenticated.
+    pub(crate) fn admit_in_bundle(
+        &self,
+        store: &dyn Credentials,
+        presented: impl FnOnce() -> Option<KeyDigest>,
+    ) -> Result<Option<Arc<str>>, AuthError> {
+        match self.admit(store, presented) {
+            Err(AuthError::BundleOnly) => Ok(None),
+            admitted => admitted,
         }
+    }
+
+    /// Returns whether the exposition has no address of its own.
+    pub(crate) fn is_bundle_only(&self) -> bool {
+        self.access == Some(Access::BundleOnly)
     }
 
     /// Returns the published tools, in the order in which they are listed.
@@ -184,11 +200,31 @@ impl Exposition {
         all[tool].get_or_init(|| self.series.tool(self.tools().get_index(tool).map_or("", |(name, _)| name)))
     }
 
-    /// Returns the options of a call to a tool: what the caller asks for, and what the exposition adds.
-    pub(crate) fn call<'a>(&'a self, tool: &'a Tool, asked: Call<'static>, pagination: Option<&'a str>) -> Call<'a> {
+    /// Loads what counts tokens, for a bundle that limits them.
+    pub(crate) fn load_vocabulary(&self) -> &Arc<dyn Tokenizer> {
+        let name = self.vocabulary.map_or(TokenizerName::Estimate, Vocabulary::name);
+        self.exact.get_or_init(|| tamis_tokens::tokenizer(name))
+    }
+
+    /// Returns what counts the tokens of an answer within `limit`.
+    fn counter(&self, limit: OutputLimits) -> TokenCounter<'_> {
+        // A limit of its own has loaded the tokenizer already.
+        let tokenizer = if limit.tokens.is_some() { self.load_vocabulary() } else { &self.tokenizer };
+        TokenCounter { tokenizer: &**tokenizer, factor: self.factor }
+    }
+
+    /// Returns the options of a call to a tool: what the caller asks for, and what the exposition adds. `limit`: the largest
+    /// answer.
+    pub(crate) fn call<'a>(
+        &'a self,
+        tool: &'a Tool,
+        asked: Call<'static>,
+        pagination: Option<&'a str>,
+        limit: OutputLimits,
+    ) -> Call<'a> {
         Call {
-            budget: asked.budget.tightest(self.limits.output.budget()),
-            counter: TokenCounter { tokenizer: &*self.tokenizer, factor: self.factor },
+            budget: asked.budget.tightest(limit.budget()),
+            counter: self.counter(limit),
             pagination,
             inputs: tool.reserved.pages(),
             ..asked
@@ -196,9 +232,9 @@ impl Exposition {
     }
 
     /// Returns whether a text is within the limit on answers. Text of the upstream in an error is held to it too.
-    pub(crate) fn allows(&self, text: &str) -> bool {
-        let Budget { bytes, tokens } = self.limits.output.budget();
-        let counter = TokenCounter { tokenizer: &*self.tokenizer, factor: self.factor };
+    pub(crate) fn allows(&self, text: &str, limit: OutputLimits) -> bool {
+        let Budget { bytes, tokens } = limit.budget();
+        let counter = self.counter(limit);
         bytes.is_none_or(|most| text.len() <= most.0)
             && tokens.is_none_or(|most| counter.count(text, most, &mut |_| true).is_some_and(|counted| counted <= most))
     }
@@ -223,6 +259,11 @@ impl Exposition {
             None => list.page(cursor),
             Some(withheld) => list.page_without(cursor, |name| withheld.contains_key(name)),
         }
+    }
+
+    /// Returns the entries of `tools/list`, those of withheld tools too.
+    pub(crate) fn entries(&self) -> &ToolList {
+        self.set.list(&self.service)
     }
 
     /// Returns the published tools that are withheld, and why; none if there are none.

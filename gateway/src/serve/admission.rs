@@ -9,23 +9,23 @@ use http::request::Parts;
 use super::auth::AuthContext;
 use super::origin;
 use crate::access::AuthError;
-use crate::exposition::Exposition;
 use crate::gateway::Gateway;
 use crate::metrics::Rejection;
 use crate::refusals::Refused;
 use crate::registry::{Slot, State};
+use crate::target::Target;
 
 /// An authenticated request to an exposition that is served.
 pub(super) struct Admitted {
     pub(super) slot: Arc<Slot>,
-    pub(super) exposition: Arc<Exposition>,
+    pub(super) target: Target,
     pub(super) auth: AuthContext,
 }
 
 /// Why a request to an exposition is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denied {
-    /// No exposition has the name.
+    /// No exposition has the name, or the one that has it is called through bundles only.
     Unknown,
     /// The exposition is not served at the moment. An unauthenticated sender must not learn the reason.
     Stopped,
@@ -61,23 +61,32 @@ pub(super) fn admit(gateway: &Arc<Gateway>, name: &str, request: &Parts, peer: I
         let refused = Refused { peer: Some(peer), path: None, why };
         gateway.refusals.note(reason, Some(&slot.id), refused);
     };
-    let exposition = match slot.state().as_ref() {
-        State::Serving(exposition) => Arc::clone(exposition),
-        State::Stopped(stopped) => {
-            gateway.metrics.rejected(Rejection::Stopped);
-            note(Rejection::Stopped, Some(&format!("{}: {}", stopped.reason, stopped.message)));
-            return Err(Denied::Stopped);
+    let state = slot.state();
+    let rejected = |reason| {
+        if let Some(series) = state.series() {
+            series.rejected(&gateway.metrics, reason);
         }
     };
-    match AuthContext::new(gateway, &slot, &exposition, &request.headers) {
-        Ok(auth) => Ok(Admitted { slot, exposition, auth }),
+    match AuthContext::new(gateway, &slot, &state, &request.headers) {
+        Ok(Some((auth, target))) => Ok(Admitted { slot: Arc::clone(&slot), target, auth }),
+        Ok(None) => {
+            gateway.metrics.rejected(Rejection::Stopped);
+            if let State::Stopped(stopped) = state.as_ref() {
+                note(Rejection::Stopped, Some(&format!("{}: {}", stopped.reason, stopped.message)));
+            }
+            Err(Denied::Stopped)
+        }
+        Err(AuthError::BundleOnly) => {
+            reject(gateway, Rejection::Unknown, request, peer, None);
+            Err(Denied::Unknown)
+        }
         Err(AuthError::Unauthorized) => {
-            exposition.series.rejected(&gateway.metrics, Rejection::Unauthorized);
+            rejected(Rejection::Unauthorized);
             note(Rejection::Unauthorized, None);
             Err(Denied::Unauthorized)
         }
         Err(AuthError::CallersUnknown) => {
-            exposition.series.rejected(&gateway.metrics, Rejection::Stopped);
+            rejected(Rejection::Stopped);
             note(Rejection::Stopped, Some("SecretNotFound: the Secret with the callers' keys does not exist"));
             Err(Denied::Stopped)
         }

@@ -6,10 +6,11 @@ use std::sync::{Arc, Weak};
 use http::HeaderMap;
 
 use crate::access::{self, AuthError, KeyDigest};
+use crate::bundle::{Sender, View};
 use crate::call::Caller;
-use crate::exposition::Exposition;
 use crate::gateway::Gateway;
 use crate::registry::{Slot, State};
+use crate::target::Target;
 
 /// Who sent a request to an exposition, and the key that proves it.
 #[derive(Debug, Clone)]
@@ -33,22 +34,35 @@ pub(super) enum Access {
 }
 
 impl AuthContext {
-    /// Authenticates a request.
+    /// Authenticates a request. Returns what it addresses too, as far as its sender may see it; none if nothing is served.
     ///
     /// # Errors
-    /// [`AuthError`] if the exposition does not admit its sender.
+    /// [`AuthError`] if the address does not admit the sender.
     pub(super) fn new(
         gateway: &Arc<Gateway>,
         slot: &Arc<Slot>,
-        exposition: &Exposition,
+        state: &State,
         headers: &HeaderMap,
-    ) -> Result<Self, AuthError> {
+    ) -> Result<Option<(Self, Target)>, AuthError> {
+        let store = gateway.options.credentials.as_ref();
         let mut presented = None;
-        let name = exposition.admit(gateway.options.credentials.as_ref(), || {
+        let mut present = || {
             presented = access::presented(headers);
             presented
-        })?;
-        Ok(Self { gateway: Arc::clone(gateway), slot: Arc::downgrade(slot), presented, name })
+        };
+        let (name, target) = match state {
+            State::Serving(exposition) => {
+                (exposition.admit(store, present)?, Target::Exposition(Arc::clone(exposition)))
+            }
+            State::Bundle(bundle) => {
+                // The parts compare the key with their own callers, whether the bundle asks for one or not.
+                let key = present();
+                let name = bundle.admit(store, || key)?;
+                (name, Target::Bundle(Arc::new(View::new(gateway, bundle, Sender::Key(key)))))
+            }
+            State::Stopped(_) => return Ok(None),
+        };
+        Ok(Some((Self { gateway: Arc::clone(gateway), slot: Arc::downgrade(slot), presented, name }, target)))
     }
 
     /// The caller as audit records name it.
@@ -63,13 +77,12 @@ impl AuthContext {
     /// stay open until it is served again.
     pub(super) fn access(&self) -> Access {
         let Some(slot) = self.slot.upgrade() else { return Access::Removed };
-        match slot.state().as_ref() {
-            State::Serving(exposition) => {
-                let store = self.gateway.options.credentials.as_ref();
-                let admitted = exposition.admit(store, || self.presented).is_ok_and(|name| name == self.name);
-                if admitted { Access::Granted } else { Access::Withdrawn }
-            }
-            State::Stopped(_) => Access::Granted,
-        }
+        let store = self.gateway.options.credentials.as_ref();
+        let admitted = match slot.state().as_ref() {
+            State::Serving(exposition) => exposition.admit(store, || self.presented),
+            State::Bundle(bundle) => bundle.admit(store, || self.presented),
+            State::Stopped(_) => return Access::Granted,
+        };
+        if admitted.is_ok_and(|name| name == self.name) { Access::Granted } else { Access::Withdrawn }
     }
 }

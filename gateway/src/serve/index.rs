@@ -17,11 +17,11 @@ use tamis_config::Access;
 use super::respond::{self, NO_STORE, plain};
 use super::{Body, admission, origin};
 use crate::access::{self, KEY_REQUIRED, KeyDigest};
-use crate::exposition::Exposition;
+use crate::bundle::{Sender, View};
 use crate::gateway::Gateway;
 use crate::memory::{Held, Reservation};
 use crate::metrics::Rejection;
-use crate::registry::State;
+use crate::registry::{Slot, State};
 
 /// Expositions in one list.
 const LISTED: usize = 500;
@@ -101,10 +101,9 @@ fn list(gateway: &Gateway, presented: Option<KeyDigest>) -> Result<Bytes, ListEr
     }
     let store = gateway.options.credentials.as_ref();
     let mut is_known = false;
-    let listed = write(gateway, |exposition| {
-        let is_callers = exposition.access.as_ref().is_some_and(Access::authenticates);
-        let admitted = exposition.admit(store, || Some(key)).is_ok();
-        is_known |= is_callers && admitted;
+    let listed = write(gateway, Some(key), |access, namespace| {
+        let admitted = access::admit(access, namespace, store, || Some(key)).is_ok();
+        is_known |= access.is_some_and(Access::authenticates) && admitted;
         admitted
     });
     if is_known { Ok(listed) } else { Err(ListError::Unauthorized) }
@@ -115,7 +114,10 @@ fn anonymous(gateway: &Gateway, now: Instant) -> Bytes {
     if let Some((_, list)) = kept.as_ref().filter(|(made, _)| now.saturating_duration_since(*made) < FRESH) {
         return list.clone();
     }
-    let list = write(gateway, |exposition| !exposition.access.as_ref().is_some_and(Access::authenticates));
+    let list = write(gateway, None, |access, _| match access {
+        None | Some(Access::Anonymous) => true,
+        Some(Access::ApiKeys { .. } | Access::BundleOnly) => false,
+    });
     *kept = Some((now, list.clone()));
     list
 }
@@ -129,20 +131,26 @@ fn admit(keyed: &Mutex<Option<(Instant, u32)>>, now: Instant) -> bool {
     count < KEYED
 }
 
-fn write(gateway: &Gateway, mut may_call: impl FnMut(&Exposition) -> bool) -> Bytes {
+/// Writes the list of the addresses that `may_call` admits, given what each says about access and its namespace. `key`: the
+/// key of the caller.
+fn write(gateway: &Gateway, key: Option<KeyDigest>, mut may_call: impl FnMut(Option<&Access>, &str) -> bool) -> Bytes {
     let slots = gateway.registry.all();
-    let mut found: Vec<Arc<Exposition>> = Vec::new();
+    let mut found: Vec<(&Slot, Arc<State>)> = Vec::new();
     for slot in slots.values() {
-        if let State::Serving(exposition) = slot.state().as_ref()
-            && may_call(exposition)
-        {
-            found.push(Arc::clone(exposition));
+        let state = slot.state();
+        let access = match state.as_ref() {
+            State::Serving(exposition) => &exposition.access,
+            State::Bundle(bundle) => &bundle.access,
+            State::Stopped(_) => continue,
+        };
+        if may_call(access.as_ref(), &slot.id.namespace) {
+            found.push((slot, state));
         }
     }
-    found.sort_by(|a, b| a.id.cmp(&b.id));
+    found.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
     let is_cut = found.len() > LISTED;
-    let listed: Vec<Value> = found.iter().take(LISTED).map(|exposition| describe(exposition)).collect();
-    let mut index = json!({"expositions": listed});
+    let listed = found.iter().take(LISTED).filter_map(|(_, state)| describe(gateway, key, state));
+    let mut index = json!({"expositions": listed.collect::<Vec<_>>()});
     if is_cut {
         index["more"] = json!(found.len() - LISTED);
     }
@@ -151,19 +159,29 @@ fn write(gateway: &Gateway, mut may_call: impl FnMut(&Exposition) -> bool) -> By
     text.into()
 }
 
-fn describe(exposition: &Exposition) -> Value {
-    let service = &exposition.service.document;
-    let mut entry = json!({
-        "name": exposition.id.to_string(),
-        "path": format!("/mcp/{}", exposition.id),
-        "service": service.name,
-        "version": service.version,
-        "tools": exposition.tools().len(),
-    });
-    if let Some(description) = &service.description {
-        entry["description"] = json!(description.chars().take(SHOWN).collect::<String>());
+fn describe(gateway: &Gateway, key: Option<KeyDigest>, state: &State) -> Option<Value> {
+    let id = state.id()?;
+    let mut entry = json!({"name": id.to_string(), "path": format!("/mcp/{id}")});
+    match state {
+        State::Serving(exposition) => {
+            let service = &exposition.service.document;
+            entry["service"] = json!(service.name);
+            entry["version"] = json!(service.version);
+            entry["tools"] = json!(exposition.tools().len());
+            if let Some(description) = &service.description {
+                entry["description"] = json!(description.chars().take(SHOWN).collect::<String>());
+            }
+        }
+        State::Bundle(bundle) => {
+            // Tools whose names collide are counted too: looking at every name would make the list expensive.
+            let view = View::new(gateway, bundle, Sender::Key(key));
+            let tools: usize = view.admitted().map(|(_, exposition)| exposition.tools().len()).sum();
+            entry["bundle"] = json!(true);
+            entry["tools"] = json!(tools);
+        }
+        State::Stopped(_) => return None,
     }
-    entry
+    Some(entry)
 }
 
 #[cfg(test)]

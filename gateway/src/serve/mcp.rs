@@ -1,10 +1,10 @@
-//! The MCP endpoint of an exposition over HTTP: requests and batches by POST, the legacy stream of notifications by GET.
+//! The MCP endpoint of an exposition or a bundle over HTTP: requests and batches by POST, the legacy stream of notifications by GET.
 //! Refusals are JSON-RPC errors that carry the request's id, also for an unknown exposition: MCP clients match answers to
 //! requests by id, and some wait forever for an answer without one.
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -23,7 +23,6 @@ use super::{Body, session_id, stream};
 use crate::call::{self, Caller};
 use crate::compute::NotRun;
 use crate::dispatch::Task;
-use crate::exposition::Exposition;
 use crate::gateway::Gateway;
 use crate::mcp::message::{self, Unreadable};
 use crate::mcp::{Era, Incoming, RpcError, encode};
@@ -32,6 +31,7 @@ use crate::metrics::Rejection;
 use crate::offload::{LIGHT_READ, Work};
 use crate::registry::Slot;
 use crate::session::{self, Action, Input, Notifications, Reader, Refusal, Request, StreamPlace, Transport, in_flight};
+use crate::target::Target;
 
 /// Answers a request to the MCP endpoint of the exposition `name`.
 pub(super) async fn answer(
@@ -43,13 +43,13 @@ pub(super) async fn answer(
     shutdown: &CancellationToken,
 ) -> Response<Body> {
     let era = Transport::Http(&request.headers).era(None);
-    let Admitted { slot, exposition, auth } = match admission::admit(gateway, name, request, peer) {
+    let Admitted { slot, target, auth } = match admission::admit(gateway, name, request, peer) {
         Ok(admitted) => admitted,
         Err(refusal) => return refused(gateway, refusal, request, body, era).await,
     };
     let caller = auth.caller(peer);
     let admitted =
-        McpRequest { gateway, slot: &slot, exposition: &exposition, headers: &request.headers, auth, caller, shutdown };
+        McpRequest { gateway, slot: &slot, target: &target, headers: &request.headers, auth, caller, shutdown };
     match request.method {
         Method::POST => admitted.post(body, era).await,
         Method::GET if era == Era::Legacy => admitted.get(),
@@ -94,7 +94,7 @@ async fn refused(
 struct McpRequest<'a> {
     gateway: &'a Arc<Gateway>,
     slot: &'a Slot,
-    exposition: &'a Arc<Exposition>,
+    target: &'a Target,
     headers: &'a HeaderMap,
     auth: AuthContext,
     caller: Caller,
@@ -107,7 +107,7 @@ impl McpRequest<'_> {
         if !accepts(self.headers, "text/event-stream") {
             return plain(StatusCode::NOT_ACCEPTABLE, "GET answers text/event-stream");
         }
-        match StreamPlace::take(self.gateway, self.exposition, &self.caller) {
+        match StreamPlace::take(self.gateway, self.target, &self.caller) {
             Ok(place) => {
                 let notifications = Notifications::new(self.slot, self.shutdown, None);
                 events(stream::body(notifications, self.auth, place))
@@ -118,7 +118,7 @@ impl McpRequest<'_> {
 
     /// Answers the message or the batch in the body. `era` is what the headers say of it.
     async fn post(&self, body: RequestBody, era: Era) -> Response<Body> {
-        let rejected = |reason| self.exposition.series.rejected(&self.gateway.metrics, reason);
+        let rejected = |reason| self.target.series().rejected(&self.gateway.metrics, reason);
         if !is_json(self.headers) {
             rejected(Rejection::Protocol);
             return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
@@ -127,7 +127,7 @@ impl McpRequest<'_> {
             rejected(Rejection::Protocol);
             return plain(StatusCode::NOT_ACCEPTABLE, "Accept must allow application/json and text/event-stream");
         }
-        let read = match Reservation::open(&self.exposition.share).await {
+        let read = match Reservation::open(self.target.share()).await {
             Ok(mut held) => {
                 let limits = &self.gateway.options.limits;
                 request_body::read(limits, body, &mut held).await.map(|body| (body, held))
@@ -157,7 +157,7 @@ impl McpRequest<'_> {
 
     fn reader(&self) -> Reader<'_> {
         Reader {
-            exposition: Ok(self.exposition),
+            target: Ok(self.target),
             transport: Transport::Http(self.headers),
             caller: &self.caller,
             is_traced: self.gateway.options.traces.is_some(),
@@ -178,18 +178,17 @@ impl McpRequest<'_> {
         if source.len() <= LIGHT_READ {
             return Ok(read(self.reader(), source));
         }
-        let (exposition, headers) = (Arc::clone(self.exposition), self.headers.clone());
+        let (target, headers) = (self.target.clone(), self.headers.clone());
         let (source, caller) = (source.clone(), self.caller.clone());
         let Reader { is_traced, batch, .. } = self.reader();
         // Headers that repeat arguments are compared with these.
-        let compares = exposition.service.contracts.values().any(|contract| !contract.param_headers.is_empty());
-        let need = if compares { arguments_need(source.len()) } else { 0 };
-        let deadline = Instant::now() + Duration::from_millis(exposition.limits.timeout_ms);
+        let need = if target.has_param_headers() { arguments_need(source.len()) } else { 0 };
+        let deadline = Instant::now() + target.timeout();
         let work = move |_: &dyn Fn() -> bool| {
-            let (exposition, transport) = (Ok(&exposition), Transport::Http(&headers));
-            read(Reader { exposition, transport, caller: &caller, is_traced, batch }, &source)
+            let (target, transport) = (Ok(&target), Transport::Http(&headers));
+            read(Reader { target, transport, caller: &caller, is_traced, batch }, &source)
         };
-        let offload = self.gateway.offload(&self.exposition.id);
+        let offload = self.gateway.offload(self.target.id());
         let done = offload.run(Work::Request, deadline, Some((held, need)), work).await;
         held.release(need);
         done.map_err(|not_run| match not_run {
@@ -202,12 +201,12 @@ impl McpRequest<'_> {
     /// id can cancel its requests.
     fn session(&self) -> Option<String> {
         let id = session_id::named(self.headers)?;
-        Some(format!("{id} {} {}", self.exposition.id, self.caller.name().unwrap_or_default()))
+        Some(format!("{id} {} {}", self.target.id(), self.caller.name().unwrap_or_default()))
     }
 
     /// Acts on a single message.
     async fn act(&self, action: Action, mut held: Reservation) -> Response<Body> {
-        let Request { id, era, exposition, negotiated, task } = match action {
+        let Request { id, era, target, negotiated, task } = match action {
             Action::Nothing => return accepted(),
             Action::Cancel(id) => {
                 self.cancel(&id);
@@ -216,7 +215,7 @@ impl McpRequest<'_> {
             Action::Refuse(Refusal { id, error, era }) => {
                 // An error that is answered in band is no violation of the protocol.
                 if error.status != 200 {
-                    self.exposition.series.rejected(&self.gateway.metrics, Rejection::Protocol);
+                    self.target.series().rejected(&self.gateway.metrics, Rejection::Protocol);
                 }
                 return refuse(id.as_deref(), &error, era);
             }
@@ -226,7 +225,7 @@ impl McpRequest<'_> {
         match task {
             Task::Answer(body) => {
                 if held.take(body.len() as u64).await.is_err() {
-                    exposition.series.rejected(&self.gateway.metrics, Rejection::Memory);
+                    target.series().rejected(&self.gateway.metrics, Rejection::Memory);
                     return refused(&RpcError::exhausted());
                 }
                 let mut response = json(StatusCode::OK, Held::new(body, held));
@@ -240,9 +239,9 @@ impl McpRequest<'_> {
             Task::Call(call) => {
                 self.call(call, held).await.map_or_else(|error| refused(&error), |body| json(StatusCode::OK, body))
             }
-            Task::Listen(listen) => match StreamPlace::take(self.gateway, &exposition, &self.caller) {
+            Task::Listen(listen) => match StreamPlace::take(self.gateway, &target, &self.caller) {
                 Ok(place) => {
-                    let subscription = (listen, exposition.service.server_meta.clone());
+                    let subscription = (listen, Arc::clone(target.server_meta()));
                     let notifications = Notifications::new(self.slot, self.shutdown, Some(subscription));
                     events(stream::body(notifications, self.auth.clone(), place))
                 }
@@ -259,8 +258,8 @@ impl McpRequest<'_> {
 
     /// Memory for one message of a batch.
     async fn with_memory(&self) -> Result<Reservation, RpcError> {
-        Reservation::open(&self.exposition.share).await.map_err(|Exhausted| {
-            self.exposition.series.rejected(&self.gateway.metrics, Rejection::Memory);
+        Reservation::open(self.target.share()).await.map_err(|Exhausted| {
+            self.target.series().rejected(&self.gateway.metrics, Rejection::Memory);
             RpcError::exhausted()
         })
     }
@@ -269,13 +268,13 @@ impl McpRequest<'_> {
     /// call goes on until its client cancels it by its id.
     async fn call(&self, call: call::ToolCall, held: Reservation) -> Result<Held, RpcError> {
         if call.era == Era::Modern {
-            return Box::pin(call::run(self.gateway, self.exposition, &call, held)).await;
+            return Box::pin(call::run(self.gateway, &call, held)).await;
         }
-        let (gateway, exposition) = (Arc::clone(self.gateway), Arc::clone(self.exposition));
+        let gateway = Arc::clone(self.gateway);
         let registered = self.session().and_then(|session| gateway.in_flight.begin(&session, call.id()));
         let run = async move {
             tokio::select! {
-                answer = call::run(&gateway, &exposition, &call, held) => answer,
+                answer = call::run(&gateway, &call, held) => answer,
                 () = in_flight::cancelled(registered.as_ref()) => Err(RpcError::cancelled()),
             }
         };
@@ -315,7 +314,7 @@ impl McpRequest<'_> {
                 return None;
             }
             Action::Refuse(refusal) => return Some(refusal.encode().into()),
-            Action::Perform(Request { id, era: _, exposition: _, negotiated: _, task }) => (id, task),
+            Action::Perform(Request { id, era: _, target: _, negotiated: _, task }) => (id, task),
         };
         let room = match room {
             Some(room) => Ok(room),

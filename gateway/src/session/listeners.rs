@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tamis_config::ExpositionId;
 
 use crate::call::Caller;
-use crate::exposition::Exposition;
 use crate::gateway::Gateway;
 use crate::mcp::RpcError;
 use crate::memory;
 use crate::metrics::Rejection;
 use crate::shares::{Grant, Resource};
+use crate::target::Target;
 
 /// One caller of one exposition may have one in this many of the gateway's streams.
 const OF_A_CALLER: usize = 4;
@@ -36,17 +36,17 @@ impl StreamPlace {
     ///
     /// # Errors
     /// There are too many streams. That is counted.
-    pub(crate) fn take(gateway: &Arc<Gateway>, exposition: &Exposition, caller: &Caller) -> Result<Self, RpcError> {
-        Self::reserve(gateway, exposition, caller).ok_or_else(|| {
-            exposition.series.rejected(&gateway.metrics, Rejection::Streams);
+    pub(crate) fn take(gateway: &Arc<Gateway>, target: &Target, caller: &Caller) -> Result<Self, RpcError> {
+        Self::reserve(gateway, target, caller).ok_or_else(|| {
+            target.series().rejected(&gateway.metrics, Rejection::Streams);
             RpcError::busy(503, "too many open streams", 5)
         })
     }
 
-    fn reserve(gateway: &Arc<Gateway>, exposition: &Exposition, caller: &Caller) -> Option<Self> {
-        let streams = exposition.share.take(Resource::Streams, 1).ok()?;
-        let memory = exposition.share.take(Resource::Bytes, memory::STREAM).ok()?;
-        let listener = (Arc::clone(&exposition.id), caller.listener());
+    fn reserve(gateway: &Arc<Gateway>, target: &Target, caller: &Caller) -> Option<Self> {
+        let streams = target.share().take(Resource::Streams, 1).ok()?;
+        let memory = target.share().take(Resource::Bytes, memory::STREAM).ok()?;
+        let listener = (Arc::clone(target.id()), caller.listener());
         let most = (gateway.options.limits.streams / OF_A_CALLER).max(1);
         gateway.listeners.begin(&listener, most).then(|| Self {
             gateway: Arc::clone(gateway),

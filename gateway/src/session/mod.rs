@@ -7,8 +7,6 @@ pub(crate) mod in_flight;
 mod listeners;
 mod notifications;
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::value::RawValue;
@@ -16,10 +14,10 @@ use tamis_config::Stopped;
 
 use crate::call::Caller;
 use crate::dispatch::{self, Task};
-use crate::exposition::Exposition;
 use crate::mcp::era::{self, BATCHES, negotiate};
 use crate::mcp::message::{self, Unreadable, string};
 use crate::mcp::{Era, Incoming, Params, RpcError, encode, headers};
+use crate::target::Target;
 
 pub(crate) use in_flight::InFlight;
 pub(crate) use listeners::{Listeners, StreamPlace};
@@ -112,8 +110,8 @@ impl Unserved<'_> {
 /// What messages are read with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
-    /// The exposition that they address, or why none answers.
-    pub(crate) exposition: Result<&'a Arc<Exposition>, Unserved<'a>>,
+    /// What they address, or why nothing answers.
+    pub(crate) target: Result<&'a Target, Unserved<'a>>,
     /// What the transport says.
     pub(crate) transport: Transport<'a>,
     /// Who sent them.
@@ -155,7 +153,7 @@ pub(crate) struct Request {
     /// How to answer.
     pub(crate) era: Era,
     /// What it addresses.
-    pub(crate) exposition: Arc<Exposition>,
+    pub(crate) target: Target,
     /// The version that the request negotiated, if it was the handshake.
     pub(crate) negotiated: Option<&'static str>,
     /// What it asks for.
@@ -275,14 +273,14 @@ fn perform(
     (id, method, params): (&RawValue, &str, &Params<'_>),
     era: Era,
 ) -> Result<Request, RpcError> {
-    let Reader { exposition, transport, caller, is_traced, .. } = reader;
-    let exposition = exposition.map_err(Unserved::error)?;
+    let Reader { target, transport, caller, is_traced, .. } = reader;
+    let target = target.map_err(Unserved::error)?;
     let headers = transport.headers();
-    let request = dispatch::Request { exposition, source, id, method, params, era, headers, caller, is_traced };
+    let request = dispatch::Request { target, source, id, method, params, era, headers, caller, is_traced };
     let task = dispatch::dispatch(&request)?;
     let is_handshake = era == Era::Legacy && method == "initialize";
     let negotiated = is_handshake.then(|| negotiate(params.protocol_version.and_then(string).as_deref()));
-    Ok(Request { id: slice(source, id), era, exposition: Arc::clone(exposition), negotiated, task })
+    Ok(Request { id: slice(source, id), era, target: target.clone(), negotiated, task })
 }
 
 fn refuse(source: &Bytes, id: Option<&RawValue>, error: RpcError, era: Era) -> Action {

@@ -1,6 +1,7 @@
 //! The messages of a stream of notifications, in the order in which they are sent.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +15,7 @@ pub(crate) struct Notifications {
     changes: watch::Receiver<u64>,
     shutdown: CancellationToken,
     /// The subscription, in the modern era, and the members that name the server.
-    subscription: Option<(Listen, String)>,
+    subscription: Option<(Listen, Arc<str>)>,
 }
 
 /// The next thing that a stream of notifications has to say.
@@ -28,7 +29,7 @@ pub(crate) enum Notice {
 
 impl Notifications {
     /// Follows the tools at `slot` until they are removed, or until `shutdown`.
-    pub(crate) fn new(slot: &Slot, shutdown: &CancellationToken, subscription: Option<(Listen, String)>) -> Self {
+    pub(crate) fn new(slot: &Slot, shutdown: &CancellationToken, subscription: Option<(Listen, Arc<str>)>) -> Self {
         Self { changes: slot.changes(), shutdown: shutdown.clone(), subscription }
     }
 

@@ -1,4 +1,5 @@
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
 use serde_json::json;
@@ -15,7 +16,7 @@ const BATCH_LIMIT: usize = 3;
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
 /// An exposition with the tool `read`.
-fn exposition() -> Arc<Exposition> {
+fn exposition() -> Target {
     let service: ServiceDocument = serde_json::from_str(
         &json!({
             "formatVersion": FORMAT_VERSION, "name": "s", "version": "1",
@@ -32,7 +33,7 @@ fn exposition() -> Arc<Exposition> {
     .unwrap();
     let gateway = Gateway::new(Options::new(Arc::new(LocalCredentials::new(None)))).unwrap();
     assert_eq!(gateway.update(&[Change::Serve(Arc::new(document), Arc::new(service))]).failed, []);
-    Arc::clone(gateway.registry.find("team/a").unwrap().state().serving().unwrap())
+    Target::Exposition(Arc::clone(gateway.registry.find("team/a").unwrap().state().serving().unwrap()))
 }
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -41,9 +42,9 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs.iter().map(pair).collect()
 }
 
-fn reader<'a>(exposition: Result<&'a Arc<Exposition>, Unserved<'a>>, transport: Transport<'a>) -> Reader<'a> {
+fn reader<'a>(target: Result<&'a Target, Unserved<'a>>, transport: Transport<'a>) -> Reader<'a> {
     const CALLER: Caller = Caller::Peer(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    Reader { exposition, transport, caller: &CALLER, is_traced: false, batch: BATCH_LIMIT }
+    Reader { target, transport, caller: &CALLER, is_traced: false, batch: BATCH_LIMIT }
 }
 
 fn shown(action: &Action) -> String {
@@ -56,7 +57,7 @@ fn shown(action: &Action) -> String {
             let to = to.as_ref().map_or_else(|| "none".to_owned(), id);
             format!("{} error {} {} to {to}", era(of), error.code, error.status)
         }
-        Action::Perform(Request { id: to, era: of, exposition: _, negotiated, task }) => {
+        Action::Perform(Request { id: to, era: of, target: _, negotiated, task }) => {
             let task = match task {
                 Task::Answer(_) => "answer",
                 Task::Call(_) => "call",

@@ -3,6 +3,7 @@
 mod access;
 mod answers;
 mod boundaries;
+mod bundles;
 mod calls;
 mod eras;
 mod expressions;

@@ -201,7 +201,7 @@ pub(crate) fn snapshot(
     Snapshot {
         services: [(digest, Arc::clone(service))].into(),
         expositions: expositions.into_iter().map(|e| (e.id.clone(), Arc::new(e))).collect(),
-        stopped: std::collections::BTreeMap::default(),
+        ..Snapshot::default()
     }
 }
 

@@ -93,12 +93,16 @@ fn labelled(metadata: &ObjectMeta) -> Option<ExpositionId> {
 /// Fills in the service and the credentials that the payload names, if the API server has dropped the fields: a CRD of
 /// an older version does not know them, and objects in use would be taken for unused.
 fn complete(spec: &mut GatewayConfigSpec) {
-    if spec.kind == PayloadKind::Exposition
-        && spec.service.is_none()
-        && let Ok(ExpositionPayload::Serve(document)) = decode_exposition(spec)
-    {
-        spec.credentials = document.handles();
-        spec.service = Some(document.service);
+    if spec.kind != PayloadKind::Exposition || spec.service.is_some() {
+        return;
+    }
+    match decode_exposition(spec) {
+        Ok(ExpositionPayload::Serve(document)) => {
+            spec.credentials = document.handles();
+            spec.service = Some(document.service);
+        }
+        Ok(ExpositionPayload::Bundle(document)) => spec.credentials = document.handle().cloned().into_iter().collect(),
+        Ok(ExpositionPayload::Stop(_)) | Err(_) => {}
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Index {
     by_namespace: BTreeMap<String, BTreeSet<ServiceKey>>,
     plans: HashMap<ObjectName, BTreeSet<ObjectName>>,
     groups: HashMap<ObjectName, BTreeSet<ObjectName>>,
+    /// The bundles that name each exposition.
+    bundles: HashMap<ObjectName, BTreeSet<ObjectName>>,
     unusable: BTreeSet<ObjectKey>,
     /// The number of objects of each namespace that name Secrets.
     secrets: BTreeMap<String, usize>,
@@ -101,6 +103,10 @@ impl Index {
         self.groups.get(group).cloned().unwrap_or_default()
     }
 
+    pub(crate) fn bundles_of(&self, exposition: &ObjectName) -> BTreeSet<ObjectName> {
+        self.bundles.get(exposition).cloned().unwrap_or_default()
+    }
+
     pub(crate) fn note_document(&mut self, digest: &Digest, service: &ServiceKey) {
         let services = self.documents.entry(digest.clone()).or_default();
         if !services.contains(service) {
@@ -145,6 +151,9 @@ impl Index {
         }
         for group in groups(object, default_group) {
             self.groups.entry(group).or_default().insert(name.clone());
+        }
+        for part in object.parts() {
+            self.bundles.entry(part).or_default().insert(name.clone());
         }
     }
 
@@ -197,6 +206,9 @@ impl Index {
         }
         for group in groups(object, default_group) {
             drop_from(&mut self.groups, &group);
+        }
+        for part in object.parts() {
+            drop_from(&mut self.bundles, &part);
         }
     }
 }

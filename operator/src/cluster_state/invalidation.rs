@@ -100,6 +100,12 @@ impl ClusterState {
         }
     }
 
+    /// Marks the bundles that name an exposition: their findings and the number of their tools depend on it.
+    fn mark_bundles_of(&mut self, exposition: &ObjectName) {
+        let bundles = self.index.bundles_of(exposition);
+        self.mark_all_of(bundles);
+    }
+
     /// Marks everything that an object affects. Called with its previous and with its new version.
     pub(super) fn touched(&mut self, object: &Object) {
         let name = &object.key.name;
@@ -114,6 +120,7 @@ impl ClusterState {
                     self.dirty.edited(service, name.clone());
                 }
                 self.dirty.removed.insert(name.clone());
+                self.mark_bundles_of(name);
             }
             Kind::ServiceManifest | Kind::CustomTools => {
                 for service in object.services() {
@@ -181,6 +188,7 @@ impl ClusterState {
     pub(super) fn configs_changed(&mut self, changed: &Changed) {
         for id in &changed.expositions {
             self.mark_config(id);
+            self.mark_bundles_of(&ObjectName { namespace: id.namespace.clone(), name: id.name.clone() });
         }
         for (namespace, digest) in &changed.services {
             if self.configs.uses_service(namespace, digest) {

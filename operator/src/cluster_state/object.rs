@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::api::DynamicObject;
 use serde_json::Value;
 use tamis_config::{Reason, names};
-use tamis_crds::resources::{Resources, ServiceRef};
+use tamis_crds::resources::{Published, Resources, ServiceRef};
 use tamis_crds::yaml::Position;
 use tamis_crds::{Diagnostic, ObjectName, Unusable, read_object};
 
@@ -24,6 +24,11 @@ pub(crate) struct ServiceKey {
 impl ServiceKey {
     pub(crate) fn new(namespace: &str, service: &ServiceRef) -> Self {
         Self { namespace: namespace.to_owned(), name: service.name.clone(), version: service.version.clone() }
+    }
+
+    /// Returns the key under which the bundles of a namespace are planned. No service has an empty name.
+    pub(crate) fn bundles(namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: String::new(), version: String::new() }
     }
 }
 
@@ -160,11 +165,11 @@ impl Object {
         let namespace = &self.key.name.namespace;
         let resources = &self.resources;
         // An unreadable exposition is served as before: it is planned with the service that it seems to publish, or
-        // with an empty one if not even that is known.
+        // with the bundles if not even that is known.
         let unusable = resources.unusable.first().filter(|_| self.key.kind == Kind::Exposition);
         let unusable = unusable.map(|unusable| match &unusable.service {
             Some(service) => ServiceKey::new(namespace, service),
-            None => ServiceKey { namespace: namespace.clone(), name: String::new(), version: String::new() },
+            None => ServiceKey::bundles(namespace),
         });
         let manifests = resources.manifests.iter().map(|manifest| ServiceKey {
             namespace: namespace.clone(),
@@ -173,8 +178,21 @@ impl Object {
         });
         let bound = resources.filters.iter().map(|r| &r.spec.service);
         let bound = bound.chain(resources.tools.iter().map(|r| &r.spec.service));
-        let bound = bound.chain(resources.expositions.iter().map(|r| &r.spec.service));
-        manifests.chain(bound.map(|service| ServiceKey::new(namespace, service))).chain(unusable).collect()
+        let bound = bound.chain(resources.expositions.iter().filter_map(|r| r.spec.of_service()));
+        let bundles = resources.expositions.iter().filter(|r| r.spec.of_service().is_none());
+        let bundles = bundles.map(|_| ServiceKey::bundles(namespace));
+        let bound = bound.map(|service| ServiceKey::new(namespace, service));
+        manifests.chain(bound).chain(bundles).chain(unusable).collect()
+    }
+
+    /// Returns the expositions that a bundle names.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = ObjectName> {
+        let bundles = self.resources.expositions.iter().flat_map(|resource| match resource.spec.published() {
+            Published::Bundle(parts) => parts,
+            Published::Service(_) => &[],
+        });
+        let namespace = &self.key.name.namespace;
+        bundles.map(|part| ObjectName { namespace: namespace.clone(), name: part.name.clone() })
     }
 
     /// Returns the Secret with the callers' keys of an exposition.

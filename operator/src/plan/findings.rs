@@ -119,7 +119,11 @@ fn exposed(world: &ClusterState, name: &ObjectName, compilation: &Compilation, p
             id: exposition.clone(),
             digest: document.spec.digest.clone(),
         });
-        if let Ok(ExpositionPayload::Serve(served)) = decode_exposition(&document.spec) {
+        let payload = decode_exposition(&document.spec);
+        if let Ok(ExpositionPayload::Bundle(_)) = &payload {
+            let bundled = compilation.bundled.get(&exposition).cloned().unwrap_or_default();
+            (exposed.tools, exposed.unfiltered) = (bundled.tools, bundled.unfiltered);
+        } else if let Ok(ExpositionPayload::Serve(served)) = payload {
             exposed.tools = served.tools.len();
             exposed.unfiltered = served.unfiltered();
             let mut sets: Vec<(String, usize)> = Vec::new();
@@ -155,7 +159,7 @@ fn exposed(world: &ClusterState, name: &ObjectName, compilation: &Compilation, p
         verdict.findings.push(Finding::error(Reason::InvalidManifest, message).under(PlanCondition::ResolvedRefs));
     }
     let stopped = compilation.snapshot.stopped.get(&exposition);
-    verdict.waits = stopped.is_some_and(|stopped| stopped.reason == Reason::Pending);
+    verdict.waits |= stopped.is_some_and(|stopped| stopped.reason == Reason::Pending);
     if let Some(stopped) = stopped
         && !verdict.findings.iter().any(|finding| finding.is_error)
     {

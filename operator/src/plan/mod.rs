@@ -1,6 +1,7 @@
 //! Plans what the API should hold: dereference, validate, compile. Pure, and for one service at a time, because
 //! expositions share services. `tamis serve` runs the same compile step.
 
+mod bundle;
 mod findings;
 mod hold;
 mod ownership;
@@ -18,10 +19,10 @@ use std::time::Instant;
 
 use tamis_config::carrier::encode_exposition;
 use tamis_config::{
-    Digest, ExpositionDocument, ExpositionId, ExpositionPayload, GatewayConfigSpec, Reason, ServiceDocument, Snapshot,
-    StopDocument, names,
+    BundleDocument, Digest, ExpositionDocument, ExpositionId, ExpositionPayload, GatewayConfigSpec, Reason,
+    ServiceDocument, Snapshot, StopDocument, names,
 };
-use tamis_crds::cluster::{Cluster, Namespaces, SecretState, Secrets};
+use tamis_crds::cluster::{Cluster, Namespaces, PartState, Parts, SecretState, Secrets};
 use tamis_crds::resources::{GatewayGroupSpec, Resources};
 use tamis_crds::{Compilation, CompileEnv, ObjectName, Part, compile};
 
@@ -86,6 +87,8 @@ pub(crate) struct Settings {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     bare_since: HashMap<ObjectName, Instant>,
+    /// Since when the state of a part of each bundle has not been known.
+    pending_since: HashMap<ObjectName, Instant>,
     pub(crate) documents: HashMap<Digest, Arc<ServiceDocument>>,
     unpacked: unpacked::Unpacked,
 }
@@ -106,6 +109,7 @@ impl Memory {
     /// Forgets a deleted exposition.
     pub(crate) fn forget(&mut self, exposition: &ObjectName) {
         self.bare_since.remove(exposition);
+        self.pending_since.remove(exposition);
     }
 }
 
@@ -214,6 +218,7 @@ pub(crate) fn service(
         plan.expositions.insert(name.clone(), planned);
     }
     findings::judge(world, settings, &chosen, &compilation, &mut plan);
+    bundle::judge(memory, &chosen, &compilation, &mut plan, now);
     pause::judge(world, &chosen, &compilation, &mut plan);
     plan.foreign = chosen.iter().filter(|name| compilation.foreign.contains(&id(name))).cloned().collect();
     plan.services = std::mem::take(&mut compilation.snapshot.services);
@@ -284,6 +289,7 @@ impl View<'_> {
             controller_name: &settings.controller_name,
             namespaces: self,
             secrets: self,
+            parts: self,
         }
     }
 }
@@ -294,6 +300,12 @@ impl Secrets for View<'_> {
         let state = self.world.secrets.state(&name);
         self.asked.borrow_mut().insert(name);
         state
+    }
+}
+
+impl Parts for View<'_> {
+    fn find(&self, name: &ObjectName) -> PartState {
+        bundle::part(self.world, name)
     }
 }
 
@@ -319,11 +331,13 @@ fn document(world: &ClusterState, name: &ObjectName, previous: &Snapshot, compil
     if pause::is_withheld(world, compilation, name) {
         return Planned::Nothing;
     }
-    let payload = match (compilation.snapshot.expositions.get(&id), compilation.snapshot.stopped.get(&id)) {
-        (Some(document), _) => ExpositionPayload::Serve(ExpositionDocument::clone(document)),
-        (None, Some(stopped)) => stop(&id, stopped.reason, &stopped.message),
+    let Snapshot { services: _, expositions, bundles, stopped } = &compilation.snapshot;
+    let payload = match (expositions.get(&id), bundles.get(&id), stopped.get(&id)) {
+        (Some(document), _, _) => ExpositionPayload::Serve(ExpositionDocument::clone(document)),
+        (None, Some(document), _) => ExpositionPayload::Bundle(BundleDocument::clone(document)),
+        (None, None, Some(stopped)) => stop(&id, stopped.reason, &stopped.message),
         // Callers see this message, so it leaves out the findings, which are for the author of the object.
-        (None, None) => stop(&id, Reason::InvalidManifest, &format!("{} cannot be read; fix it", object.key)),
+        (None, None, None) => stop(&id, Reason::InvalidManifest, &format!("{} cannot be read; fix it", object.key)),
     };
     let placed = compilation.placements.get(&id).cloned();
     // An exposition that may no longer use its group answers 503 there, with the reason; one that was never served is
@@ -332,7 +346,9 @@ fn document(world: &ClusterState, name: &ObjectName, previous: &Snapshot, compil
         let group = world.configs.of_exposition(&id).into_iter().find(|config| config.is_managed)?.group()?;
         world.get(Kind::GatewayGroup, &group).map(|_| group)
     };
-    let served = previous.expositions.contains_key(&id) || previous.stopped.contains_key(&id);
+    let served = previous.expositions.contains_key(&id)
+        || previous.bundles.contains_key(&id)
+        || previous.stopped.contains_key(&id);
     let Some(group) = placed.or_else(|| there().filter(|_| served)) else { return Planned::Nothing };
     match encode_exposition(&group.name, &payload) {
         Ok(spec) => Planned::Document(Box::new(Document { group, spec })),

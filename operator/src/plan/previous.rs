@@ -31,6 +31,7 @@ pub(super) fn snapshot(world: &ClusterState, memory: &mut Memory, expositions: &
                 }
                 snapshot.expositions.insert(id, Arc::new(document));
             }
+            Some(Ok(ExpositionPayload::Bundle(document))) => drop(snapshot.bundles.insert(id, Arc::new(document))),
             Some(Ok(ExpositionPayload::Stop(stop))) => {
                 snapshot.stopped.insert(id, Stopped { reason: stop.reason, message: stop.message });
             }

@@ -257,6 +257,7 @@ impl State {
             controller_name: &self.settings.controller_name,
             namespaces: &namespaces,
             secrets: &secrets,
+            parts: &Nothing,
         };
         let compiled = compile(&resources, &CompileEnv { cluster: Some(cluster), ..CompileEnv::default() });
         let mut said: BTreeMap<&str, Vec<&Diagnostic>> = BTreeMap::new();
@@ -345,6 +346,12 @@ struct Nothing;
 impl tamis_crds::cluster::Secrets for Nothing {
     fn find(&self, _: &str, _: &str) -> tamis_crds::cluster::SecretState<'_> {
         tamis_crds::cluster::SecretState::Missing
+    }
+}
+
+impl tamis_crds::cluster::Parts for Nothing {
+    fn find(&self, _: &ObjectName) -> tamis_crds::cluster::PartState {
+        tamis_crds::cluster::PartState::Missing
     }
 }
 

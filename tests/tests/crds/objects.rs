@@ -31,6 +31,10 @@ fn with(mut base: Value, more: &Value) -> Value {
     base
 }
 
+fn bundle(more: &Value) -> Value {
+    object("Exposition", "e", &with(json!({ "expositions": [{ "name": "b", "prefix": "b_" }] }), more))
+}
+
 fn exposition(more: &Value) -> Value {
     object("Exposition", "e", &with(json!({ "service": service() }), more))
 }
@@ -156,6 +160,21 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
             exposition(&json!({ "access": { "anonymous": true, "apiKeys": { "secretRef": { "name": "a" } } } })),
             "`anonymous: true` cannot be combined with `apiKeys` or `jwt`",
         ),
+        (
+            exposition(&json!({ "access": { "bundleOnly": true, "anonymous": true } })),
+            "`bundleOnly: true` cannot be combined with other fields",
+        ),
+        (exposition(&json!({ "expositions": [{ "name": "b" }] })), "must set exactly one of `service`"),
+        (object("Exposition", "e", &json!({})), "must set exactly one of `service`"),
+        (bundle(&json!({ "filters": ["a"] })), "a bundle sets `gatewayGroup`, `access` and `limits` only"),
+        (bundle(&json!({ "enforcement": "Advisory" })), "a bundle sets `gatewayGroup`, `access` and `limits` only"),
+        (bundle(&json!({ "audit": { "mode": "Full" } })), "a bundle sets `gatewayGroup`, `access` and `limits` only"),
+        (bundle(&json!({ "access": { "bundleOnly": true } })), "bundles cannot be nested; remove it"),
+        (bundle(&json!({ "expositions": [] })), "spec.expositions"),
+        (bundle(&json!({ "expositions": [{ "name": "b" }, { "name": "b" }] })), "an exposition occurs twice"),
+        (bundle(&json!({ "expositions": [{ "name": "team/b" }] })), "spec.expositions[0].name"),
+        (bundle(&json!({ "expositions": [{ "name": "b", "prefix": "a b" }] })), "spec.expositions[0].prefix"),
+        (bundle(&json!({ "expositions": [{ "name": "b", "prefx": "b_" }] })), "unknown field; remove it"),
         (exposition(&json!({ "access": { "jwt": { "issuer": "a" } } })), "`jwt` is not implemented yet; remove it"),
         (exposition(&json!({ "limits": { "requestsPerSecond": 0 } })), "greater than or equal to 1"),
         (exposition(&json!({ "limits": { "concurrent": -1 } })), "greater than or equal to 1"),
@@ -319,6 +338,8 @@ pub(crate) fn good() -> Vec<Value> {
         object("GatewayGroup", &"g".repeat(40), &json!({})),
         object("Exposition", "a.b", &json!({ "service": service() })),
         exposition(&json!({ "access": { "anonymous": true } })),
+        exposition(&json!({ "access": { "bundleOnly": true } })),
+        bundle(&json!({ "access": { "anonymous": true }, "limits": { "concurrent": 1 }, "gatewayGroup": { "name": "g" } })),
         exposition(&json!({ "access": { "apiKeys": { "secretRef": { "name": "partners" } } } })),
         exposition(&json!({
             "tokens": { "tokenizer": "cl100k_base", "factor": 0.01 }, "limits": { "output": { "bytes": 1, "tokens": 8000 } },

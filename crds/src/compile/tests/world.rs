@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use tamis_config::{ExpositionId, Snapshot};
 
-use crate::cluster::{Cluster, DEFAULT_CONTROLLER_NAME, Namespaces, SecretFacts, SecretRole, SecretState, Secrets};
+use crate::cluster::{
+    Cluster, DEFAULT_CONTROLLER_NAME, Namespaces, PartState, Parts, SecretFacts, SecretRole, SecretState, Secrets,
+};
 use crate::{Compilation, CompileEnv, ObjectName, Part, Resources, compile, read_object};
 
 /// What can be changed before compiling.
@@ -16,6 +18,8 @@ pub(super) struct World {
     /// By `namespace/name`; what is not here is missing.
     pub(super) secrets: BTreeMap<String, Secret>,
     pub(super) namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    /// Expositions that are compiled apart, by `namespace/name`.
+    pub(super) parts: BTreeMap<String, PartState>,
     pub(super) default_group: Option<ObjectName>,
     pub(super) controller_name: String,
 }
@@ -47,6 +51,7 @@ impl World {
             objects: Vec::new(),
             secrets: BTreeMap::new(),
             namespaces: BTreeMap::new(),
+            parts: BTreeMap::new(),
             default_group: None,
             controller_name: DEFAULT_CONTROLLER_NAME.to_owned(),
         };
@@ -127,6 +132,7 @@ impl World {
             controller_name: &self.controller_name,
             namespaces: self,
             secrets: self,
+            parts: self,
         };
         let env = CompileEnv { previous, cluster: Some(cluster), ..CompileEnv::default() };
         crate::pause(&mut compilation, &self.resources(), &env, paused);
@@ -148,6 +154,7 @@ impl World {
             controller_name: &self.controller_name,
             namespaces: self,
             secrets: self,
+            parts: self,
         };
         let env = CompileEnv { previous, cluster: Some(cluster), part, ..CompileEnv::default() };
         compile(&self.resources(), &env)
@@ -157,6 +164,12 @@ impl World {
 impl Namespaces for World {
     fn labels(&self, namespace: &str) -> Option<&BTreeMap<String, String>> {
         self.namespaces.get(namespace)
+    }
+}
+
+impl Parts for World {
+    fn find(&self, name: &ObjectName) -> PartState {
+        self.parts.get(&name.to_string()).cloned().unwrap_or(PartState::Missing)
     }
 }
 

@@ -1,0 +1,292 @@
+//! Compiles bundles: expositions that publish the tools of others. A bundle's document names its parts only, so nothing but
+//! the findings and the number of tools depends on them, and no fault of a part stops its bundle.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tamis_config::bundle::{self, LeftOut, MAX_TOOL_NAME};
+use tamis_config::{
+    BundleDocument, BundleLimits, BundlePart, ExpositionDocument, ExpositionId, OutputLimits, Reason, Snapshot,
+};
+
+use super::expose::{Context, Placed, Stop, id_of, is_taken, place, stopped};
+use super::groups::Groups;
+use super::{Compilation, Degraded, access};
+use crate::cluster::PartState;
+use crate::diagnostic::did_you_mean;
+use crate::origin::FieldPath;
+use crate::resources::{BundlePartSpec, ExpositionSpec, LimitsSpec, OutputLimitsSpec, Published, Quantity};
+use crate::sink::DiagnosticSink;
+use crate::{ObjectName, Resource};
+
+/// What a bundle publishes of its parts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bundled {
+    /// The number of tools.
+    pub tools: usize,
+    /// How many of them are unfiltered.
+    pub unfiltered: usize,
+    /// Parts whose state is not known yet.
+    pub pending: Vec<String>,
+}
+
+/// A tool that a bundle does not publish: the position of its part, its name there, and why.
+type Missed<'p> = (usize, &'p str, LeftOut);
+
+impl Bundled {
+    /// Returns what a bundle publishes, where all its parts are in the same snapshot.
+    #[must_use]
+    pub fn of(document: &BundleDocument, snapshot: &Snapshot) -> Self {
+        let served = |part: &BundlePart| snapshot.expositions.get(&document.id_of(part)).map(AsRef::as_ref);
+        let parts: Vec<_> = document.parts.iter().map(|part| (part.prefix.as_str(), served(part))).collect();
+        merge(&parts).0
+    }
+}
+
+/// Merges the tools of parts, each with its prefix and, if it is served, its document. Also returns the tools that are left
+/// out.
+fn merge<'p>(parts: &[(&'p str, Option<&'p ExpositionDocument>)]) -> (Bundled, Vec<Missed<'p>>) {
+    let prefixes = parts.iter().map(|(prefix, _)| *prefix);
+    let has = |part: usize, tool: &str| parts[part].1.is_some_and(|document| document.tools.contains_key(tool));
+    let (mut bundled, mut missed) = (Bundled::default(), Vec::new());
+    for (number, (_, document)) in parts.iter().enumerate() {
+        for (name, tool) in document.iter().flat_map(|document| &document.tools) {
+            match bundle::name_of(prefixes.clone(), number, name, has) {
+                Ok(_) => {
+                    bundled.tools += 1;
+                    bundled.unfiltered += usize::from(tool.is_unfiltered());
+                }
+                Err(why) => missed.push((number, name.as_str(), why)),
+            }
+        }
+    }
+    (bundled, missed)
+}
+
+/// Compiles every bundle into the compilation's snapshot. Called after all other expositions.
+pub(super) fn all<'r>(
+    expositions: &'r [Arc<Resource<ExpositionSpec>>],
+    context: &Context<'_, 'r>,
+    compilation: &mut Compilation,
+) {
+    for resource in expositions {
+        let Published::Bundle(parts) = resource.spec.published() else { continue };
+        let id = id_of(&resource.name);
+        if is_taken(compilation, &id) {
+            continue;
+        }
+        let previous = context.env.previous.and_then(|previous| previous.bundles.get(&id));
+        let Some(Placed { group, floor }) = place(resource, context, previous, compilation) else { continue };
+        let document = match floor {
+            // The requirements of the group are unknown, but the served version met them.
+            Some(served) => {
+                compilation.degraded.insert(id.clone(), vec![Degraded::PreviousExposition]);
+                Arc::clone(served)
+            }
+            None => match document(&id, resource, parts, context, group) {
+                Ok(document) => Arc::new(document),
+                Err(stop) => {
+                    stopped(compilation, context, resource, id, stop);
+                    continue;
+                }
+            },
+        };
+        let bundled = judge(resource, parts, expositions, context, compilation);
+        compilation.bundled.insert(id.clone(), bundled);
+        compilation.snapshot.bundles.insert(id, document);
+    }
+}
+
+fn document<'r>(
+    id: &ExpositionId,
+    resource: &'r Resource<ExpositionSpec>,
+    parts: &[BundlePartSpec],
+    context: &Context<'_, 'r>,
+    group: super::expose::Group<'r>,
+) -> Result<BundleDocument, Stop> {
+    let access = access::access(resource, context.env)?;
+    let limits = limits(resource.spec.limits.as_ref());
+    Groups::access_floor(group, access.as_ref())?;
+    Groups::bundle_ceilings(group, &resource.spec, &limits)?;
+    let part = |part: &BundlePartSpec| BundlePart { name: part.name.clone(), prefix: part.prefix.clone() };
+    Ok(BundleDocument {
+        format_version: BundleDocument::FORMAT_VERSION,
+        id: id.clone(),
+        parts: parts.iter().map(part).collect(),
+        access,
+        limits,
+    })
+}
+
+/// Returns what a served version of a bundle publishes.
+pub(super) fn of_served(document: &BundleDocument, context: &Context<'_, '_>, compilation: &Compilation) -> Bundled {
+    let served = |part: &BundlePart| {
+        let ExpositionId { namespace, name } = document.id_of(part);
+        match state(&ObjectName { namespace, name }, None, context, compilation) {
+            PartState::Served { document, .. } => Some(document),
+            PartState::Missing | PartState::Pending | PartState::Bundle | PartState::Stopped { .. } => None,
+        }
+    };
+    let documents: Vec<_> = document.parts.iter().map(served).collect();
+    let parts: Vec<_> =
+        document.parts.iter().zip(&documents).map(|(part, document)| (&*part.prefix, document.as_deref())).collect();
+    merge(&parts).0
+}
+
+fn limits(spec: Option<&LimitsSpec>) -> BundleLimits {
+    let Some(spec) = spec else { return BundleLimits::default() };
+    let OutputLimitsSpec { bytes, tokens } = spec.output.unwrap_or_default();
+    BundleLimits {
+        requests_per_second: spec.requests_per_second,
+        burst: spec.burst,
+        concurrent: spec.concurrent,
+        timeout_ms: spec.timeout_ms(),
+        max_response_bytes: spec.max_response_bytes.as_ref().and_then(Quantity::bytes),
+        output: OutputLimits { bytes, tokens },
+    }
+}
+
+/// Reports what the parts lack, and returns what the bundle publishes of them.
+fn judge(
+    resource: &Resource<ExpositionSpec>,
+    parts: &[BundlePartSpec],
+    expositions: &[Arc<Resource<ExpositionSpec>>],
+    context: &Context<'_, '_>,
+    compilation: &mut Compilation,
+) -> Bundled {
+    let namespace = &resource.name.namespace;
+    let own = compilation.placements.get(&id_of(&resource.name)).cloned();
+    let mut found = Vec::new();
+    let mut sink = DiagnosticSink::new(&resource.origin, &mut found);
+    let mut pending = Vec::new();
+    let mut documents: Vec<Option<Arc<ExpositionDocument>>> = Vec::with_capacity(parts.len());
+    let here: HashMap<&ObjectName, Published<'_>> =
+        expositions.iter().map(|exposition| (&exposition.name, exposition.spec.published())).collect();
+    for (index, part) in parts.iter().enumerate() {
+        let at = FieldPath::spec(["expositions"]).index(index).key("name");
+        let name = ObjectName { namespace: namespace.clone(), name: part.name.clone() };
+        let state = state(&name, here.get(&name).copied(), context, compilation);
+        let placed = |group: &Option<ObjectName>| context.env.cluster.is_none() || *group == own;
+        let document = match state {
+            PartState::Pending | PartState::Stopped { reason: Reason::Pending, .. } => {
+                pending.push(part.name.clone());
+                None
+            }
+            PartState::Served { group, document } if placed(&group) => Some(document),
+            PartState::Stopped { group, reason } if placed(&group) || group.is_none() => {
+                if !(context.incomplete && reason.is_absence()) {
+                    let message =
+                        format!("exposition `{}` is stopped ({reason}), so its tools are not published", part.name);
+                    let remedy = "fix that exposition; its own findings say how";
+                    sink.because(Reason::ExpositionStopped).error(&at, message, remedy);
+                }
+                None
+            }
+            PartState::Served { group, .. } | PartState::Stopped { group, .. } => {
+                let group = group.map_or_else(|| "another group".to_owned(), |group| format!("GatewayGroup {group}"));
+                let message = format!("exposition `{}` belongs to {group}, not to the group of the bundle", part.name);
+                let remedy = "set the same `gatewayGroup` in both";
+                sink.because(Reason::RefNotPermitted).error(&at, message, remedy);
+                None
+            }
+            PartState::Bundle => {
+                let message = format!("exposition `{}` is a bundle, and bundles cannot be nested", part.name);
+                sink.because(Reason::RefNotPermitted).error(&at, message, "name the expositions of that bundle");
+                None
+            }
+            PartState::Missing => {
+                if !context.incomplete {
+                    let known = expositions.iter().filter(|exposition| {
+                        exposition.name.namespace == *namespace
+                            && matches!(exposition.spec.published(), Published::Service(_))
+                    });
+                    let remedy = match did_you_mean(&part.name, known.map(|exposition| exposition.name.name.as_str())) {
+                        Some(meant) => format!("did you mean `{meant}`?"),
+                        None => {
+                            "create it, or remove the entry; a bundle names expositions of its own namespace".into()
+                        }
+                    };
+                    let message = format!("exposition `{}` does not exist in namespace {namespace}", part.name);
+                    sink.because(Reason::ExpositionNotFound).error(&at, message, remedy);
+                }
+                None
+            }
+        };
+        documents.push(document);
+    }
+    let served: Vec<_> =
+        parts.iter().zip(&documents).map(|(part, document)| (part.prefix.as_str(), document.as_deref())).collect();
+    let (bundled, missed) = merge(&served);
+    report(parts, &missed, &mut sink);
+    compilation.diagnostics.append(&mut found);
+    Bundled { pending, ..bundled }
+}
+
+/// Returns the state of a part: as this compile has decided, or else as the cluster has it.
+fn state(
+    name: &ObjectName,
+    here: Option<Published<'_>>,
+    context: &Context<'_, '_>,
+    compilation: &Compilation,
+) -> PartState {
+    let id = id_of(name);
+    if let Some(Published::Bundle(_)) = here {
+        return PartState::Bundle;
+    }
+    let Snapshot { expositions, stopped, .. } = &compilation.snapshot;
+    let group = || compilation.placements.get(&id).cloned();
+    if let Some(document) = expositions.get(&id) {
+        return PartState::Served { group: group(), document: Arc::clone(document) };
+    }
+    if let Some(stopped) = stopped.get(&id) {
+        return PartState::Stopped { group: group(), reason: stopped.reason };
+    }
+    if here.is_some() {
+        // It belongs to a group that is not decided on here.
+        return PartState::Pending;
+    }
+    match &context.env.cluster {
+        Some(cluster) => cluster.parts.find(name),
+        // What cannot be read is kept by `stale`, which comes later.
+        None if context.unusable.expositions().any(|(unusable, _)| unusable == name) => PartState::Pending,
+        None => PartState::Missing,
+    }
+}
+
+/// Reports the tools that are left out: of each part and cause the first one, and how many there are.
+fn report(parts: &[BundlePartSpec], missed: &[Missed<'_>], sink: &mut DiagnosticSink<'_>) {
+    let is_long = |why: &LeftOut| matches!(why, LeftOut::TooLong);
+    let mut told: Vec<(usize, bool)> = Vec::new();
+    for (number, tool, why) in missed {
+        let cause = (*number, is_long(why));
+        if told.contains(&cause) {
+            continue;
+        }
+        told.push(cause);
+        let more = match missed.iter().filter(|(other, _, why)| (*other, is_long(why)) == cause).count() {
+            0 | 1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        let BundlePartSpec { name, prefix } = &parts[*number];
+        let at = FieldPath::spec(["expositions"]).index(*number);
+        let at = if prefix.is_empty() { at.key("name") } else { at.key("prefix") };
+        let (message, remedy) = match why {
+            LeftOut::Taken(first) => (
+                format!(
+                    "tool `{prefix}{tool}` of exposition `{name}` is not published, because exposition `{}` comes first \
+                     and has that name too{more}",
+                    parts[*first].name
+                ),
+                "set another `prefix`, or leave the tool out of one of them with `tools.exclude`".to_owned(),
+            ),
+            LeftOut::TooLong => (
+                format!(
+                    "tool `{prefix}{tool}` of exposition `{name}` is not published, because its name is longer than \
+                     {MAX_TOOL_NAME} characters{more}"
+                ),
+                "shorten the `prefix`, or rename the tool with a CustomTools document".to_owned(),
+            ),
+        };
+        sink.because(Reason::Conflict).error(&at, message, remedy);
+    }
+}

@@ -1,0 +1,119 @@
+//! A tool call as it was requested: what to call, for whom, and within which limits.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tamis_config::OutputLimits;
+
+use crate::bundle::Bundle;
+use crate::exposition::Exposition;
+use crate::mcp::Era;
+use crate::trace::Parent;
+
+/// A call that was parsed but not checked yet. Owns its parts, so it can outlive its connection.
+#[derive(Debug)]
+pub(crate) struct ToolCall {
+    /// The exposition that publishes the tool. The call counts for it.
+    pub(crate) exposition: Arc<Exposition>,
+    /// The bundle that the call came through, if it did.
+    pub(crate) bundle: Option<Arc<Bundle>>,
+    /// Gateways that the call has passed before this one.
+    pub(crate) hops: u8,
+    /// The request's id, as JSON.
+    pub(crate) id: Bytes,
+    /// Index of the tool in the exposition.
+    pub(crate) tool: usize,
+    /// The arguments, as JSON.
+    pub(crate) arguments: Option<Bytes>,
+    /// How to answer.
+    pub(crate) era: Era,
+    /// The caller, for the audit record.
+    pub(crate) caller: Caller,
+    /// The caller's span that the call belongs to.
+    pub(crate) parent: Parent,
+}
+
+/// The limits on one call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) timeout: Duration,
+    pub(super) max_response_bytes: u64,
+    pub(super) output: OutputLimits,
+}
+
+impl ToolCall {
+    /// Returns the stricter of the limits of the exposition and of the bundle.
+    pub(super) fn limits(&self) -> Limits {
+        let own = &self.exposition.limits;
+        let (mut timeout_ms, mut max_response_bytes, mut output) = (own.timeout_ms, own.max_response_bytes, own.output);
+        if let Some(bundle) = &self.bundle {
+            timeout_ms = bundle.limits.timeout_ms.map_or(timeout_ms, |most| timeout_ms.min(most));
+            max_response_bytes =
+                bundle.limits.max_response_bytes.map_or(max_response_bytes, |m| max_response_bytes.min(m));
+            output = output.tightest(bundle.limits.output);
+        }
+        Limits { timeout: Duration::from_millis(timeout_ms), max_response_bytes, output }
+    }
+
+    /// Returns the member of a modern `_meta` that names the server that the caller addressed.
+    pub(super) fn server_meta(&self) -> &Arc<str> {
+        self.bundle.as_ref().map_or(&self.exposition.service.server_meta, |bundle| &bundle.server_meta)
+    }
+
+    /// Returns the request's id, as JSON.
+    pub(crate) fn id(&self) -> &str {
+        // Checked when the request was read.
+        std::str::from_utf8(&self.id).unwrap_or("null")
+    }
+}
+
+/// The sender of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// An anonymous caller at this address.
+    Peer(IpAddr),
+    /// The owner of the key with this name, at this address.
+    Key(Arc<str>, IpAddr),
+    /// The process that started this one.
+    Parent,
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Peer(address) => write!(f, "anonymous@{address}"),
+            Self::Key(name, address) => write!(f, "key:{name}@{address}"),
+            Self::Parent => f.write_str("stdio"),
+        }
+    }
+}
+
+impl Caller {
+    /// Returns the identity for streams of notifications: the key's name, or else the address.
+    pub(crate) fn listener(&self) -> String {
+        match self {
+            Self::Key(name, _) => format!("key:{name}"),
+            Self::Peer(address) => address.to_string(),
+            Self::Parent => String::new(),
+        }
+    }
+
+    /// Returns this caller under the name that an exposition knows.
+    pub(crate) fn named(&self, name: Arc<str>) -> Self {
+        match self {
+            Self::Peer(address) | Self::Key(_, address) => Self::Key(name, *address),
+            Self::Parent => Self::Parent,
+        }
+    }
+
+    /// Returns the caller's name, to which sealed cursors are bound; none if callers have no names.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Key(name, _) => Some(name),
+            Self::Peer(_) | Self::Parent => None,
+        }
+    }
+}
