@@ -31,6 +31,7 @@ pub const WITHOUT_CLUSTER: &[&str] = &[
     "docs/chunks.md",
     "docs/format.md",
     "docs/mcp-servers.md",
+    "docs/bundles.md",
 ];
 /// Pages that a test follows with a Kubernetes API server.
 pub const OF_CLUSTER: &[&str] =

@@ -254,6 +254,11 @@ impl Fixture {
             let group = format!("{}/{}", object.name.namespace, spec.gateway_group);
             Some(match decode_exposition(&spec).expect("can be read") {
                 ExpositionPayload::Stop(stop) => format!("stop {} in {group}", stop.reason),
+                ExpositionPayload::Bundle(document) => {
+                    let parts: Vec<_> =
+                        document.parts.iter().map(|part| format!("{}{}", part.prefix, part.name)).collect();
+                    format!("bundle of {} in {group}", parts.join(" "))
+                }
                 ExpositionPayload::Serve(document) => {
                     let tool = |(name, tool): (&String, &tamis_config::ExpositionTool)| {
                         format!("{name}={}", tool.filter_set.as_deref().unwrap_or("-"))

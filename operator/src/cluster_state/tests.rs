@@ -442,3 +442,46 @@ fn an_object_over_the_quota_is_unusable_until_it_fits() {
     f.settle();
     assert_eq!(f.written(), served);
 }
+
+#[test]
+fn a_bundle_follows_its_parts_and_nothing_else() {
+    type Edit = fn(&mut Fixture);
+    let table: &[(&str, Edit, &str)] = &[
+        ("a part", |f| f.put(Kind::Exposition, "e", json!({"service": {"name": "s", "version": "1"}})), ":all s:e"),
+        ("a part is gone", |f| f.delete(Kind::Exposition, "e"), ":all s:e gone:e"),
+        (
+            "what is written of a part",
+            |f| {
+                let id = tamis_config::ExpositionId { namespace: "team".to_owned(), name: "e".to_owned() };
+                f.cluster.configs_changed(&super::Changed { expositions: vec![id], services: Vec::new() });
+            },
+            ":all s:e",
+        ),
+        ("no part", |f| f.put(Kind::Exposition, "none", json!({"service": {"name": "s", "version": "1"}})), "s:none"),
+        ("the service of a part", |f| f.delete(Kind::ServiceManifest, "s"), "s:*"),
+        ("the bundle", |f| f.put(Kind::Exposition, "all", json!({"expositions": [{"name": "none"}]})), ":all"),
+        (
+            "a former part",
+            |f| {
+                f.put(Kind::Exposition, "all", json!({"expositions": [{"name": "none"}]}));
+                f.marked();
+                f.put(Kind::Exposition, "e", json!({"service": {"name": "s", "version": "1"}}));
+            },
+            "s:e",
+        ),
+        (
+            "a part that arrives",
+            |f| f.put(Kind::Exposition, "later", json!({"service": {"name": "s", "version": "1"}})),
+            ":all s:later",
+        ),
+    ];
+    for (what, edit, expected) in table {
+        let mut f = Fixture::good();
+        let parts = json!([{"name": "e", "prefix": "a_"}, {"name": "later", "prefix": "b_"}]);
+        f.put(Kind::Exposition, "all", json!({"expositions": parts, "access": {"anonymous": true}}));
+        f.settle();
+        f.marked();
+        edit(&mut f);
+        assert_eq!(f.marked(), *expected, "{what}");
+    }
+}

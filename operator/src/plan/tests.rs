@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::hold::{GONE, NEW};
+mod bundle;
 mod pause;
 
 use crate::cluster_state::Scope;

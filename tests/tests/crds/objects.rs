@@ -339,7 +339,9 @@ pub(crate) fn good() -> Vec<Value> {
         object("Exposition", "a.b", &json!({ "service": service() })),
         exposition(&json!({ "access": { "anonymous": true } })),
         exposition(&json!({ "access": { "bundleOnly": true } })),
-        bundle(&json!({ "access": { "anonymous": true }, "limits": { "concurrent": 1 }, "gatewayGroup": { "name": "g" } })),
+        bundle(
+            &json!({ "access": { "anonymous": true }, "limits": { "concurrent": 1 }, "gatewayGroup": { "name": "g" } }),
+        ),
         exposition(&json!({ "access": { "apiKeys": { "secretRef": { "name": "partners" } } } })),
         exposition(&json!({
             "tokens": { "tokenizer": "cl100k_base", "factor": 0.01 }, "limits": { "output": { "bytes": 1, "tokens": 8000 } },

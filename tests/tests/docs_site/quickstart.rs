@@ -18,7 +18,10 @@ async fn pages_without_a_cluster_do_what_they_say() -> Result<()> {
             // The page's ports are the reader's. On this machine they may be in use.
             block.commands = format!("{} --listen 127.0.0.1:8080 --admin 127.0.0.1:9090", block.commands.trim_end());
         }
-        let walkthrough = Walkthrough::new(&["8080", "9090", "3001"], &["examples/quickstart", "examples/payloads"])?;
+        let walkthrough = Walkthrough::new(
+            &["8080", "9090", "3001", "7070"],
+            &["examples/quickstart", "examples/payloads", "examples/bundle"],
+        )?;
         wrong.extend(walkthrough.follow(page, &[&servers], Path::new("no-cluster")).await?);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));

@@ -114,7 +114,11 @@ fn parts_that_cannot_be_published_are_reported_and_the_others_are_served() {
         (
             "{name: e, prefix: a-prefix-of-32-characters-exactly}, {name: e2}",
             |w| {
-                w.edit("ServiceManifest", "actions: {get:", &format!("actions: {{{}: {{path: /long}}, get:", "l".repeat(33)));
+                w.edit(
+                    "ServiceManifest",
+                    "actions: {get:",
+                    &format!("actions: {{{}: {{path: /long}}, get:", "l".repeat(33)),
+                );
             },
             "2 spec.expositions[0].prefix Conflict, spec.expositions[1].name ExpositionNotFound",
         ),
@@ -129,7 +133,9 @@ fn parts_that_cannot_be_published_are_reported_and_the_others_are_served() {
             "{name: apart}",
             |w| {
                 let group = Some(ObjectName { namespace: NAMESPACE.into(), name: "default".into() });
-                drop(w.parts.insert("team-a/apart".into(), PartState::Stopped { group, reason: Reason::SecretNotFound }));
+                drop(
+                    w.parts.insert("team-a/apart".into(), PartState::Stopped { group, reason: Reason::SecretNotFound }),
+                );
             },
             "0 spec.expositions[0].name ExpositionStopped",
         ),
@@ -170,7 +176,11 @@ fn access_group_and_ceilings_stop_a_bundle() {
     }
     // A floor on access is the bundle's to meet; one on enforcement is that of its parts.
     let mut world = world();
-    world.put("Exposition", "twin", "service: {name: s, version: '1'}, access: {bundleOnly: true}, tools: {include: [get]}");
+    world.put(
+        "Exposition",
+        "twin",
+        "service: {name: s, version: '1'}, access: {bundleOnly: true}, tools: {include: [get]}",
+    );
     world.put("Exposition", "all", "expositions: [{name: twin}], access: {anonymous: true}");
     world.add("GatewayGroup", "require: {access: true}");
     let compilation = world.compile(None);
@@ -254,7 +264,8 @@ fn a_pause_adds_no_part_and_removes_one() {
 fn files(bundle: &str) -> Loaded {
     let mut text = String::new();
     for (name, tools) in [("github", "[list, get]"), ("jira", "[get, find]")] {
-        let actions: Vec<_> = tools.trim_matches(['[', ']']).split(", ").map(|t| format!("{t}: {{path: /{t}}}")).collect();
+        let actions: Vec<_> =
+            tools.trim_matches(['[', ']']).split(", ").map(|t| format!("{t}: {{path: /{t}}}")).collect();
         text.push_str(&format!(
             "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: {name}}}\nspec: {{version: '1', http: \
              {{baseUrl: 'https://a.example', actions: {{{}}}}}}}\n---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\n\
