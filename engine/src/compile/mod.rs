@@ -78,6 +78,8 @@ pub struct CompileOptions {
     pub tool: ToolKind,
     /// Whether the exposition adds `_format` to the tool: any answer may then be something else than JSON.
     pub format_input: bool,
+    /// Whether the source declares a schema for the output that [`Program::reads_output_schema`].
+    pub declares_output: bool,
 }
 
 /// The result of [`compile`].
@@ -121,7 +123,7 @@ pub fn compile_within(filter: &ToolFilter, options: &CompileOptions, patterns: &
             format_input: options.format_input,
             has_schema: false,
         };
-        plan.has_schema = plan.output_schema(None).is_some();
+        plan.has_schema = plan.has_schema(options.declares_output);
         Program(Arc::new(plan))
     });
     Compiled { program, findings }

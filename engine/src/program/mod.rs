@@ -1,5 +1,6 @@
 //! A compiled filter: [`crate::compile`] makes it, and the executors `run` and `stream` run it.
 
+mod declared;
 mod forms;
 mod glob;
 mod memory;

@@ -86,7 +86,7 @@ fn sound(program: &Program, call: &Call<'_>, filtered: &Filtered) {
     let short = short || !report.levels.is_empty();
     assert!(cut == short || quiet && !cut || call.page != Page::All, "{said}");
     let pages = serde_json::json!({"type": "object", "required": ["pages"]});
-    let schema = program.output_schema(call.pagination.map(|_| &pages));
+    let schema = program.output_schema(call.pagination.map(|_| &pages), None);
     // A tool that takes a format has no schema. Numbers and escapes that the library does not read are left out.
     if call.formats.is_none()
         && let (Some(schema), Ok(value)) = (schema, serde_json::from_str(&object))

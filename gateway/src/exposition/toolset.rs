@@ -57,6 +57,9 @@ pub(crate) struct Tool {
     pub(crate) filtered: bool,
     /// Inputs that the gateway handles itself.
     pub(crate) reserved: Reserved,
+    /// Whether every answer is the output as it came: there is no filter, no limit on answers, and no input that asks for
+    /// less.
+    pub(super) is_verbatim: bool,
 }
 
 impl Toolset {
@@ -140,6 +143,7 @@ impl Tool {
             strict_patch: false,
             tool: ToolKind::of(name),
             format_input: document.inputs.as_ref().is_some_and(|inputs| inputs.contains(&ReservedInput::Format)),
+            declares_output: declared_output(declared).is_some_and(|schema| Program::reads_output_schema(&schema)),
         };
         let none = ToolFilter::default();
         let filter = published.filter.as_deref().unwrap_or(&none);
@@ -149,9 +153,11 @@ impl Tool {
         let inputs = inputs(document.inputs.as_deref(), filtered, budget, program.inputs());
         let inputs =
             if declared.risk.mutating { PAGES.into_iter().fold(inputs, ReservedInputs::without) } else { inputs };
+        let is_verbatim = !filtered && call_limits.output.is_none() && inputs == ReservedInputs::default();
         Ok(Self {
             program,
             filtered,
+            is_verbatim,
             reserved: Reserved::new(inputs, !enforced, |name| arguments.iter().any(|a| a == name)),
         })
     }
@@ -159,8 +165,19 @@ impl Tool {
     /// Returns the schema of the structured content of every answer, if there is one.
     pub(super) fn output_schema(&self, declared: &ServiceTool) -> Option<Value> {
         let pages = declared.pagination.as_ref().map(|pagination| paging::schema(pagination.kind));
-        if self.filtered { self.program.output_schema(pages.as_ref()) } else { None }
+        let schema = declared_output(declared);
+        if self.is_verbatim {
+            // Structured content is an object, and a schema of anything else describes no answer.
+            return schema.filter(|schema| schema.get("type") == Some(&Value::from("object")));
+        }
+        self.program.output_schema(pages.as_ref(), schema.as_ref())
     }
+}
+
+/// Returns the schema that the source declares for a tool's output.
+fn declared_output(declared: &ServiceTool) -> Option<Value> {
+    // The compile step has parsed it.
+    declared.output_schema.as_ref().and_then(|schema| serde_json::from_str(schema.as_str()).ok())
 }
 
 #[cfg(test)]
@@ -171,7 +188,7 @@ impl Toolset {
         let program = Arc::new(program.expect("it compiles"));
         let tool = |name: &str| {
             let reserved = Reserved::new(ReservedInputs::default(), true, |_| false);
-            (name.to_owned(), Tool { program: Arc::clone(&program), filtered: false, reserved })
+            (name.to_owned(), Tool { program: Arc::clone(&program), filtered: false, reserved, is_verbatim: true })
         };
         Self { tools: names.into_iter().map(tool).collect(), ..Self::default() }
     }

@@ -120,6 +120,58 @@ async fn a_published_server_is_published_twice_with_filters_of_its_own() -> Resu
     Ok(())
 }
 
+/// Clients of both eras validate structured content against the schema that is listed.
+#[tokio::test]
+async fn output_schemas_are_what_filters_leave_of_them() -> Result<()> {
+    const SERVICE: &str = "service: {name: everything, version: \"2.0.0\"}";
+    let everything = Everything::start().await?;
+    let folder = Folder::new()?;
+    let port = everything.port.number().to_string();
+    let service = std::fs::read_to_string(root().join("examples/mcp/everything.yaml"))?.replace("3001", &port);
+    std::fs::write(folder.path().join("everything.yaml"), service)?;
+    let set = |name: &str, filter: &str, enforcement: &str| {
+        format!(
+            "apiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: {name}}}\nspec: {{name: {name}, {SERVICE}, \
+             enforcement: {enforcement}, filters: {{get-structured-content: {filter}}}}}\n---\n"
+        )
+    };
+    let exposition = |name: &str, filters: &str| {
+        format!(
+            "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {{name: {name}}}\nspec: {{{SERVICE}, filters: [{filters}], \
+             tools: {{include: [get-structured-content]}}}}\n"
+        )
+    };
+    let all = ["temperature", "conditions", "humidity"];
+    let cases = [
+        ("open", String::new(), &all[..], &all[..]),
+        ("excluded", set("excluded", "{root: '', exclude: [humidity]}", "Advisory"), &all[..2], &[]),
+        ("retained", set("retained", "{retain: [/conditions]}", "Enforced"), &all[1..2], &[]),
+        ("selected", set("selected", "{root: '', select: {conditions: conditions}}", "Enforced"), &all[1..2], &[]),
+    ];
+    for (name, filters, ..) in &cases {
+        let used = if filters.is_empty() { "" } else { name };
+        std::fs::write(folder.path().join(format!("{name}.yaml")), filters.clone() + &exposition(name, used))?;
+    }
+    let gateway = Gateway::start(folder.path()).await?;
+    for (name, _, properties, required) in cases {
+        for &(sdk, era) in CLIENTS {
+            let said = format!("{name} {sdk:?} {era:?}");
+            let mut client = Client::connect(sdk, era, &gateway.target(name)).await.context(said.clone())?;
+            let tools = client.list().await?;
+            let schema = &tools[0]["outputSchema"];
+            let described = schema["properties"].as_object().with_context(|| format!("{said}: {}", tools[0]))?.keys();
+            let described: Vec<_> = described.filter(|name| !name.starts_with('_')).collect();
+            assert_eq!(described, properties, "{said}: {schema}");
+            let listed = schema.get("required").and_then(Value::as_array).into_iter().flatten().collect::<Vec<_>>();
+            assert_eq!(listed, required, "{said}: {schema}");
+            let result = client.result("get-structured-content", json!({"location": "Chicago"})).await?;
+            let object = result["structuredContent"].as_object().with_context(|| format!("{said}: {result}"))?;
+            assert_eq!(object.keys().collect::<Vec<_>>(), properties, "{said}: {result}");
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_filter_of_a_server_is_edited_without_a_restart() -> Result<()> {
     let everything = Everything::start().await?;

@@ -162,7 +162,7 @@ fn a_budget_counts_what_the_gateway_attaches_to_the_byte() {
 #[test]
 fn schemas_describe_enforced_answers() {
     let pages = json!({"type": "object"});
-    let schema = |case: super::Case| case.program().output_schema(Some(&pages));
+    let schema = |case: super::Case| case.program().output_schema(Some(&pages), None);
     let properties = |schema: &Value| schema["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let select = schema(enforced(r#"{"root":"/d","select":{"b":"b","a":"a"},"exclude":["b"]}"#)).unwrap();
     let item = json!({"type": "object", "properties": {"a": {}}, "additionalProperties": false});

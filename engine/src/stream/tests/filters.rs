@@ -243,6 +243,7 @@ pub(super) fn options() -> impl Strategy<Value = CompileOptions> {
                 strict_patch: strict.is_some(),
                 tool: ToolKind::Other,
                 format_input: false,
+                declares_output: false,
             }
         })
 }
