@@ -12,8 +12,8 @@ const GROWING: usize = 144;
 const COPIED: usize = 80;
 /// Additional bytes of `patches` for each member or element of a container that operations enter.
 const INDEXED: usize = 96;
-/// Bytes for each item of a list that is fitted into a budget, and for each of its forms: while a list is fitted there is
-/// no tree, whose bytes it may take.
+/// Bytes for each form of each item of a list that is fitted into a budget. While a list is fitted there is no tree, whose
+/// bytes it may take in addition.
 const FORM: usize = 24;
 /// How many texts of the size of the output there may be in addition while an answer is fitted: the document, what is shown
 /// of it, and that in another format.
@@ -73,11 +73,8 @@ impl Branch {
         let indexed = if self.patches.is_empty() { 0 } else { values * INDEXED };
         let searched = self.text.as_deref().map_or(0, TextProgram::search_bytes) + self.output.fit.search_bytes();
         // Stages on text and on bytes write one buffer while they read another.
-        let fitted = if shaped || !self.output.is_none() {
-            FITTED_TEXTS * grown + values * FORM * self.output.fit.levels.len()
-        } else {
-            0
-        };
+        let forms = 1 + self.output.fit.levels.len();
+        let fitted = if shaped || !self.output.is_none() { FITTED_TEXTS * grown + values * FORM * forms } else { 0 };
         tree + selected + indexed + searched + 3 * grown + fitted
     }
 }

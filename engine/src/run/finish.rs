@@ -214,6 +214,8 @@ impl<'p> Run<'p> {
             }
         }
         let text = to_string_within(&document, self.work);
+        // A list that is fitted takes the memory that the tree had.
+        drop(document);
         self.json(text, List::of(branch, payload), Some(branch))
     }
 

@@ -34,7 +34,9 @@ impl<'t> Items<'t> {
     /// Returns `None` if there is no list at `place`.
     pub(super) fn of(text: &'t str, place: Cow<'t, [usize]>, before: Option<usize>, work: &Work<'_>) -> Option<Self> {
         let range = stream::range(text, &place, work)?;
-        let items: Vec<_> = stream::elements(text, range.clone(), work)?.into_iter().map(|item| &text[item]).collect();
+        let mut items: Vec<_> =
+            stream::elements(text, range.clone(), work)?.into_iter().map(|item| &text[item]).collect();
+        items.shrink_to_fit();
         let before = before.unwrap_or(items.len());
         Some(Self { text, place, range, items, before, id: OnceCell::new() })
     }
