@@ -29,7 +29,7 @@ fn framed(
     frame: &Frame<'_>,
 ) -> (String, Cut<'static>, Option<BudgetReport>) {
     let document = json::parse(text.as_bytes(), 64).expect("valid");
-    let mut list = list.map(|place| List { place, total: 0 });
+    let mut list = list.map(|place| List { place, total: 0, keeps_items: false });
     if let Some(list) = &mut list {
         let at = list.place.iter().try_fold(&document, |node, &at| match node {
             Node::Object(members) => members.get(at).map(|member| &member.value),

@@ -18,12 +18,14 @@ pub(crate) struct List<'p> {
     pub(crate) place: &'p [usize],
     /// The length of the list before `maxItems`.
     pub(crate) total: usize,
+    /// Whether strings are cut before items go.
+    pub(crate) keeps_items: bool,
 }
 
 /// Trims `document`, of which a copy is made only then, whose compact JSON has `size` bytes, until its answer fits into `limit`. `said` is what the answer says in any case. Returns what the answer
 /// leaves out, including what `maxItems` left out, and a report if anything was trimmed.
 ///
-/// 1. Items go from the end of the list; one stays.
+/// 1. Items go from the end of the list; one stays. Where the list keeps its items, they go with the members.
 /// 2. If that is not enough, strings are cut, the longest first, to one common length.
 /// 3. If that is not enough either, members and elements go from the end, anywhere. If not even `{}` fits, `{}` is
 ///    the result, and the report says [`BudgetReport::exceeded`].
@@ -48,7 +50,8 @@ pub(crate) fn fit_json<'c>(
     let document = document.to_mut();
     // The size of the frame depends on what is cut, not on the value: the value may use the rest of the limit.
     let room = |size: usize, cut: Cut<'_>| limit.0.saturating_sub(frame.cost(size, form, cut).counted().0 - size);
-    if let Some(items) = place.and_then(|place| find(document, place)) {
+    let droppable = list.filter(|list| !list.keeps_items);
+    if let Some(items) = droppable.and_then(|list| find(document, list.place)) {
         let room = |shown| room(size, Cut { items: Items::cut(shown, total), ..cut });
         size -= drop_items(items, size, room, work);
         cut.items = Items::cut(items.len(), total);

@@ -33,13 +33,17 @@ pub(crate) struct Room {
     pub(crate) run: u64,
     /// What all further runs take, at most: of many runs the line gives the number of items alone.
     pub(crate) runs: u64,
+    /// What each item takes less together with others than it weighs.
+    pub(crate) less: u64,
+    /// What all items of a chunk take less, at most.
+    pub(crate) all_less: u64,
     /// The number of chunks, at most.
     pub(crate) most: usize,
 }
 
 impl From<u64> for Room {
     fn from(capacity: u64) -> Self {
-        Self { capacity, run: 0, runs: 0, most: usize::MAX }
+        Self { capacity, run: 0, runs: 0, less: 0, all_less: 0, most: usize::MAX }
     }
 }
 
@@ -81,7 +85,7 @@ pub(crate) fn divide_runs(
         division.push(run);
     }
     division.close();
-    let (mut from, mut used, mut runs) = (window.start, 0_u64, 0_u64);
+    let (mut from, mut used, mut runs, mut items) = (window.start, 0_u64, 0_u64, 0_u64);
     for run in shown.into_iter().chain(std::iter::once(window.end..window.end)) {
         for item in from..run.start {
             if !work.spend_unbounded(1) {
@@ -92,7 +96,9 @@ pub(crate) fn divide_runs(
             let more = if item == from && division.is_open() { room.run } else { 0 };
             let numbers = runs.saturating_add(more).min(room.runs);
             let sum = used.checked_add(weight);
-            let fits = |sum: &u64| division.is_open() && sum.saturating_add(numbers) <= room.capacity;
+            let less = room.less.saturating_mul(items + 1).min(room.all_less);
+            let fits =
+                |sum: &u64| division.is_open() && sum.saturating_add(numbers).saturating_sub(less) <= room.capacity;
             let sum = sum.filter(fits);
             if sum.is_none() && division.is_open() {
                 division.close();
@@ -100,7 +106,7 @@ pub(crate) fn divide_runs(
                     return None;
                 }
             }
-            (used, runs) = sum.map_or((weight, 0), |sum| (sum, numbers));
+            (used, runs, items) = sum.map_or((weight, 0, 1), |sum| (sum, numbers, items + 1));
             division.push(item..item + 1);
         }
         from = run.end;

@@ -10,24 +10,24 @@ use crate::pages::{Division, Room, divide};
 /// The items of a chunk that are measured, at most.
 const PROBED: usize = 256;
 
+/// The tokens that an item takes less in a list than by itself, at most.
+const MET: u128 = 2;
+
 /// What the items of chunks take of the budget.
 struct Rest {
     room: Room,
     /// What items take that weigh `sum`, if that is more.
     taken: u64,
     sum: u64,
-    /// What each item takes less than it weighs.
-    less: u64,
 }
 
 impl Fit<'_, '_, '_> {
     /// Divides the list, of which an answer shows `selection`.
     pub(super) fn divide(&self, selection: &crate::fit::Selection) -> Division {
         let shown = self.shown(selection);
-        let Rest { room, taken, sum, less } = self.rest(&shown);
+        let Rest { room, taken, sum } = self.rest(&shown);
         let weight = |item: usize| {
-            let weight = self.weight(item).saturating_sub(less);
-            let weight = (u128::from(weight) * u128::from(taken)).div_ceil(u128::from(sum));
+            let weight = (u128::from(self.weight(item)) * u128::from(taken)).div_ceil(u128::from(sum));
             u64::try_from(weight).unwrap_or(u64::MAX)
         };
         divide(self.items.len(), self.window.clone(), &shown, weight, room, self.run.work)
@@ -50,7 +50,7 @@ impl Fit<'_, '_, '_> {
         let line = line.as_deref();
         let Some(one) = probe.first().map(std::slice::from_ref) else {
             let capacity = Scale::WHOLE.saturating_sub(line.map_or(0, |line| scale.share(added(&scale, line))));
-            return Rest { room: Room::from(capacity.max(1)), taken: 1, sum: 1, less: 0 };
+            return Rest { room: Room::from(capacity.max(1)), taken: 1, sum: 1 };
         };
         let of_one = |line| self.measured(one, line).saturating_sub(self.weight(one[0]));
         let without = of_one(None).saturating_add(Scale::WHOLE / 4);
@@ -68,7 +68,7 @@ impl Fit<'_, '_, '_> {
         let digits = "0".repeat(self.items.len().to_string().len());
         let runs = numbers(&NUMBERS.repeat(MOST_NUMBERS)).min(without.saturating_sub(around));
         let run = numbers(&format!(",{digits}-{digits}")).min(runs);
-        let room = Room { capacity: capacity.max(1), run, runs, most: usize::MAX };
+        let room = Room { run, runs, ..Room::from(capacity.max(1)) };
         let (mut sum, mut items) = (0_u64, 0);
         for item in &probe {
             let more = sum.saturating_add(self.weight(*item));
@@ -77,14 +77,20 @@ impl Fit<'_, '_, '_> {
             }
             (sum, items) = (more, items + 1);
         }
-        let rest = Rest { room, taken: 1, sum: 1, less: 0 };
+        let rest = Rest { room, taken: 1, sum: 1 };
         if nearness == Nearness::Exact || items < 2 {
             return rest;
         }
         let taken = self.measured(&probe[..items], line).saturating_sub(around);
         match nearness {
             _ if taken > sum => Rest { taken, sum: sum.max(1), ..rest },
-            Nearness::Each => Rest { less: (sum - taken) / items as u64, ..rest },
+            Nearness::Each => {
+                // At most the tokens that two items share where they meet. What is more is the form of these items, such
+                // as a table, and other chunks may have none.
+                let all_less = sum - taken;
+                let less = (all_less / items as u64).min(scale.tokens_share(MET, 1));
+                Rest { room: Room { less, all_less, ..room }, ..rest }
+            }
             Nearness::Exact | Nearness::Estimated => rest,
         }
     }

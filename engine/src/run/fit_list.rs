@@ -299,9 +299,16 @@ impl<'r, 'p, 't> Fit<'r, 'p, 't> {
     fn listed(&self, selection: &Selection, division: Division, index: Option<String>) -> Option<Listed> {
         let (json, list) = self.compose(selection);
         let (format, text) = self.write(&json, list)?;
-        let cut = self.cut(selection);
-        let output = self.settings.output(format, text, cut.with(index.as_deref()));
-        let size = self.settings.scale.measure(&output);
+        let mut cut = self.cut(selection);
+        let mut output = self.settings.output(format, text, cut.with(index.as_deref()));
+        let mut size = self.settings.scale.measure(&output);
+        if index.is_none() && self.has_index() && cut.next.is_some() && !self.settings.scale.fits(size) {
+            // The selection was measured without `next`, since an index has it. An item must not go for it: the item would
+            // be in no chunk.
+            cut.next = None;
+            output = self.settings.output(format, output.text, cut.with(None));
+            size = self.settings.scale.measure(&output);
+        }
         let mut levels = vec![0; self.settings.program.fit.levels.len()];
         for level in selection.iter().filter_map(|(item, form)| self.forms.details[item].level(form)) {
             levels[level] += 1;

@@ -55,7 +55,7 @@ impl<'p> Run<'p> {
         self.report.levels = settings.levels(levels);
         self.report.format = Some(format);
         if !settings.scale.fits(size) {
-            let place = answer::List { place: &items.place, total: items.before() };
+            let place = answer::List { place: &items.place, total: items.before(), keeps_items: false };
             let output = self.shrunk(settings, &json, Some(place), (format, cut.with(index.as_deref())), original);
             if let Some(report) = &mut self.report.budget {
                 let left = shown.saturating_sub(report.items_dropped);
@@ -92,16 +92,29 @@ impl<'p> Run<'p> {
         if let Ok(output) = self.measured(settings.scale, output) {
             return Ok(output);
         }
-        // Weights are estimates. What this chunk cannot show is then named by an index of its own.
         let (first, last) = (chunk.items().next(), chunk.items().next_back());
-        if let (Some(first), Some(last)) = (first, last)
-            && last - first + 1 == chunk.len()
-            && chunk.len() > 1
-            && let Some(listed) = self.fit_list(settings, items, &(first..last + 1))
+        let run = first.zip(last).map(|(first, last)| first..last + 1).filter(|run| run.len() == chunk.len());
+        // An item that does not fit takes a level that does. Of more items, weights are estimates: what this chunk cannot
+        // show is then named by an index of its own, if the call can ask for it.
+        let has_levels = settings.program.fit.levels.len() > 0;
+        if let Some(run) = run.filter(|run| if run.len() == 1 { has_levels } else { self.call.inputs.window })
+            && let Some(listed) = self.fit_list(settings, items, &run)
+            && (run.len() > 1 || settings.scale.fits(listed.size))
         {
-            return Ok(self.shown(settings, items, listed, original));
+            let (chunks, list) = (self.report.chunks, self.report.list.take());
+            let output = self.shown(settings, items, listed, original);
+            self.report.chunks = self.report.chunks.or(chunks);
+            self.report.list = self.report.list.take().or(list);
+            return Ok(output);
         }
-        let list = answer::List { place: &items.place, total: items.before() };
-        Ok(self.shrunk(settings, &text, Some(list), (format, cut), original))
+        // Otherwise strings are cut first: no other answer has the items of this chunk.
+        let list = answer::List { place: &items.place, total: items.before(), keeps_items: true };
+        let output = self.shrunk(settings, &text, Some(list), (format, cut), original);
+        let is_empty = |report: &BudgetReport| report.items_dropped == chunk.len();
+        if line.is_some() && self.report.budget.as_ref().is_some_and(is_empty) {
+            // Without its line, the chunk may have room for an item.
+            return Ok(self.shrunk(settings, &text, Some(list), (format, Cut { index: None, ..cut }), original));
+        }
+        Ok(output)
     }
 }

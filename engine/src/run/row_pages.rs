@@ -233,7 +233,7 @@ impl<'r, 'p> Paging<'r, 'p> {
         let digits = "0".repeat(self.rows.len().to_string().len());
         let runs = self.numbers_share(&NUMBERS.repeat(MOST_NUMBERS));
         let run = self.numbers_share(&format!(",{digits}-{digits}")).min(runs);
-        let room = Room { capacity: weights.within(room).max(1), run, runs, most: MOST_CHUNKS };
+        let room = Room { capacity: weights.within(room).max(1), run, runs, most: MOST_CHUNKS, ..Room::from(1) };
         divide_runs(self.rows.len(), window.clone(), shown, weight, room, self.work)
     }
 
