@@ -112,7 +112,7 @@ fn parts_that_cannot_be_published_are_reported_and_the_others_are_served() {
             "4",
         ),
         (
-            "{name: e, prefix: a-prefix-of-32-characters-exactly}, {name: e2}",
+            "{name: e, prefix: a-prefix-of-32-characters-exactl}, {name: e2}",
             |w| {
                 w.edit(
                     "ServiceManifest",
@@ -295,10 +295,10 @@ fn every_mistake_of_a_file_has_its_place() {
     assert_eq!(
         lines,
         [
-            "a.yaml:27:12: error: spec.expositions[1].name: tool `get` of exposition `jira` is not published, because \
+            "a.yaml:27:6: error: spec.expositions[1].name: tool `get` of exposition `jira` is not published, because \
              exposition `github` comes first and has that name too; set another `prefix`, or leave the tool out of one of \
              them with `tools.exclude`",
-            "a.yaml:28:12: error: spec.expositions[2].name: exposition `jria` does not exist in namespace default; did you \
+            "a.yaml:28:6: error: spec.expositions[2].name: exposition `jria` does not exist in namespace default; did you \
              mean `jira`?",
         ]
     );
