@@ -119,6 +119,21 @@ impl BundleLimits {
 /// The most bytes of a tool's name in a bundle: clients and models accept no longer ones.
 pub const MAX_TOOL_NAME: usize = 64;
 
+/// The most tools of all parts together, as of one service. It bounds the work of a list.
+pub const MAX_TOOLS: usize = 5_000;
+
+/// Returns how many of its tools each part may publish, given how many it has: the first ones, up to [`MAX_TOOLS`] in all.
+#[must_use]
+pub fn rooms(counts: impl IntoIterator<Item = usize>) -> Vec<usize> {
+    let mut left = MAX_TOOLS;
+    let mut take = |count: usize| {
+        let room = count.min(left);
+        left -= room;
+        room
+    };
+    counts.into_iter().map(&mut take).collect()
+}
+
 /// Why a tool of a part is not published by its bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftOut {
@@ -126,6 +141,8 @@ pub enum LeftOut {
     Taken(usize),
     /// The name has more than [`MAX_TOOL_NAME`] bytes.
     TooLong,
+    /// The parts have more than [`MAX_TOOLS`] tools.
+    TooMany,
 }
 
 /// Finds the tool that a name stands for: the position of its part, and the name of the tool there.
@@ -222,6 +239,18 @@ mod tests {
             assert_eq!(named.is_ok(), expected, "{prefix} {length}");
             assert!(expected || named == Err(LeftOut::TooLong));
             assert_eq!(resolve([prefix], &format!("{prefix}{tool}"), has).is_some(), expected);
+        }
+    }
+
+    #[test]
+    fn the_first_tools_have_room() {
+        for (counts, expected) in [
+            (vec![], vec![]),
+            (vec![3, 0, 5], vec![3, 0, 5]),
+            (vec![MAX_TOOLS, 1], vec![MAX_TOOLS, 0]),
+            (vec![1, usize::MAX, 7], vec![1, MAX_TOOLS - 1, 0]),
+        ] {
+            assert_eq!(rooms(counts), expected);
         }
     }
 

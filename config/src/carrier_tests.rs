@@ -106,3 +106,23 @@ fn a_bomb_is_not_unpacked() {
     let spec = GatewayConfigSpec { data: BASE64_STANDARD.encode(packed), ..good };
     assert!(matches!(decode_exposition(&spec), Err(Unreadable::Broken(_))));
 }
+
+/// A gateway that knows no bundles refuses one by the version of its object.
+#[test]
+fn a_bundle_is_one_object_that_names_its_callers() {
+    let document = json!({
+        "formatVersion": 4, "id": {"namespace": "a", "name": "b"}, "parts": [{"name": "c", "prefix": "c_"}, {"name": "d"}],
+        "access": {"apiKeys": {"secret": "s", "handle": "u.1.all"}}, "limits": {"concurrent": 3},
+    });
+    let document: BundleDocument = serde_json::from_value(document).unwrap();
+    let payload = ExpositionPayload::Bundle(document.clone());
+    let spec = encode_exposition("g", &payload).unwrap();
+    assert_eq!(
+        (spec.format_version, &spec.service, &spec.credentials[..]),
+        (4, &None, &[document.handle().unwrap().clone()][..])
+    );
+    assert_eq!(decode_exposition(&spec).unwrap(), payload);
+    let mut unknown = serde_json::to_value(&payload).unwrap();
+    unknown["bundle"]["parts"][0]["filters"] = json!([]);
+    assert!(serde_json::from_value::<ExpositionPayload>(unknown).is_err());
+}

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use tamis_config::{AllowedUse, CredentialHandle, ExpositionDocument, Reason};
 
 use crate::ObjectName;
@@ -42,6 +43,18 @@ pub trait Parts {
     fn find(&self, name: &ObjectName) -> PartState;
 }
 
+/// The tools that an exposition publishes, in their order, and whether each is unfiltered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PartTools(pub IndexMap<String, bool>);
+
+impl PartTools {
+    /// Returns the tools of a document.
+    #[must_use]
+    pub fn of(document: &ExpositionDocument) -> Self {
+        Self(document.tools.iter().map(|(name, tool)| (name.clone(), tool.is_unfiltered())).collect())
+    }
+}
+
 /// The state of an exposition that a bundle may name.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PartState {
@@ -55,8 +68,8 @@ pub enum PartState {
     Served {
         /// The group that serves it.
         group: Option<ObjectName>,
-        /// What is served.
-        document: Arc<ExpositionDocument>,
+        /// The published tools.
+        tools: Arc<PartTools>,
     },
     /// The exposition answers 503.
     Stopped {

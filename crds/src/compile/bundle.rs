@@ -1,18 +1,16 @@
 //! Compiles bundles: expositions that publish the tools of others. A bundle's document names its parts only, so nothing but
 //! the findings and the number of tools depends on them, and no fault of a part stops its bundle.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use tamis_config::bundle::{self, LeftOut, MAX_TOOL_NAME};
-use tamis_config::{
-    BundleDocument, BundleLimits, BundlePart, ExpositionDocument, ExpositionId, OutputLimits, Reason, Snapshot,
-};
+use tamis_config::bundle::{self, LeftOut, MAX_TOOL_NAME, MAX_TOOLS};
+use tamis_config::{BundleDocument, BundleLimits, BundlePart, ExpositionId, OutputLimits, Reason, Snapshot};
 
 use super::expose::{Context, Placed, Stop, id_of, is_taken, place, stopped};
 use super::groups::Groups;
 use super::{Compilation, Degraded, access};
-use crate::cluster::PartState;
+use crate::cluster::{PartState, PartTools};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{BundlePartSpec, ExpositionSpec, LimitsSpec, OutputLimitsSpec, Published, Quantity};
@@ -37,26 +35,37 @@ impl Bundled {
     /// Returns what a bundle publishes, where all its parts are in the same snapshot.
     #[must_use]
     pub fn of(document: &BundleDocument, snapshot: &Snapshot) -> Self {
-        let served = |part: &BundlePart| snapshot.expositions.get(&document.id_of(part)).map(AsRef::as_ref);
-        let parts: Vec<_> = document.parts.iter().map(|part| (part.prefix.as_str(), served(part))).collect();
+        let served =
+            |part: &BundlePart| snapshot.expositions.get(&document.id_of(part)).map(|served| PartTools::of(served));
+        let tools: Vec<_> = document.parts.iter().map(served).collect();
+        let parts: Vec<_> =
+            document.parts.iter().zip(&tools).map(|(part, tools)| (part.prefix.as_str(), tools.as_ref())).collect();
         merge(&parts).0
     }
 }
 
-/// Merges the tools of parts, each with its prefix and, if it is served, its document. Also returns the tools that are left
+/// Merges the tools of parts, each with its prefix and, if it is served, its tools. Also returns the tools that are left
 /// out.
-fn merge<'p>(parts: &[(&'p str, Option<&'p ExpositionDocument>)]) -> (Bundled, Vec<Missed<'p>>) {
+fn merge<'p>(parts: &[(&'p str, Option<&'p PartTools>)]) -> (Bundled, Vec<Missed<'p>>) {
     let prefixes = parts.iter().map(|(prefix, _)| *prefix);
-    let has = |part: usize, tool: &str| parts[part].1.is_some_and(|document| document.tools.contains_key(tool));
+    let rooms = bundle::rooms(parts.iter().map(|(_, tools)| tools.map_or(0, |tools| tools.0.len())));
+    let has = |part: usize, tool: &str| {
+        parts[part].1.and_then(|tools| tools.0.get_index_of(tool)).is_some_and(|number| number < rooms[part])
+    };
     let (mut bundled, mut missed) = (Bundled::default(), Vec::new());
-    for (number, (_, document)) in parts.iter().enumerate() {
-        for (name, tool) in document.iter().flat_map(|document| &document.tools) {
-            match bundle::name_of(prefixes.clone(), number, name, has) {
+    for (part, (_, tools)) in parts.iter().enumerate() {
+        for (number, (name, is_unfiltered)) in tools.iter().flat_map(|tools| &tools.0).enumerate() {
+            let named = if number < rooms[part] {
+                bundle::name_of(prefixes.clone(), part, name, has)
+            } else {
+                Err(LeftOut::TooMany)
+            };
+            match named {
                 Ok(_) => {
                     bundled.tools += 1;
-                    bundled.unfiltered += usize::from(tool.is_unfiltered());
+                    bundled.unfiltered += usize::from(*is_unfiltered);
                 }
-                Err(why) => missed.push((number, name.as_str(), why)),
+                Err(why) => missed.push((part, name.as_str(), why)),
             }
         }
     }
@@ -123,13 +132,13 @@ pub(super) fn of_served(document: &BundleDocument, context: &Context<'_, '_>, co
     let served = |part: &BundlePart| {
         let ExpositionId { namespace, name } = document.id_of(part);
         match state(&ObjectName { namespace, name }, None, context, compilation) {
-            PartState::Served { document, .. } => Some(document),
+            PartState::Served { tools, .. } => Some(tools),
             PartState::Missing | PartState::Pending | PartState::Bundle | PartState::Stopped { .. } => None,
         }
     };
-    let documents: Vec<_> = document.parts.iter().map(served).collect();
+    let published: Vec<_> = document.parts.iter().map(served).collect();
     let parts: Vec<_> =
-        document.parts.iter().zip(&documents).map(|(part, document)| (&*part.prefix, document.as_deref())).collect();
+        document.parts.iter().zip(&published).map(|(part, tools)| (&*part.prefix, tools.as_deref())).collect();
     merge(&parts).0
 }
 
@@ -159,7 +168,7 @@ fn judge(
     let mut found = Vec::new();
     let mut sink = DiagnosticSink::new(&resource.origin, &mut found);
     let mut pending = Vec::new();
-    let mut documents: Vec<Option<Arc<ExpositionDocument>>> = Vec::with_capacity(parts.len());
+    let mut published: Vec<Option<Arc<PartTools>>> = Vec::with_capacity(parts.len());
     let here: HashMap<&ObjectName, Published<'_>> =
         expositions.iter().map(|exposition| (&exposition.name, exposition.spec.published())).collect();
     for (index, part) in parts.iter().enumerate() {
@@ -167,12 +176,12 @@ fn judge(
         let name = ObjectName { namespace: namespace.clone(), name: part.name.clone() };
         let state = state(&name, here.get(&name).copied(), context, compilation);
         let placed = |group: &Option<ObjectName>| context.env.cluster.is_none() || *group == own;
-        let document = match state {
+        let tools = match state {
             PartState::Pending | PartState::Stopped { reason: Reason::Pending, .. } => {
                 pending.push(part.name.clone());
                 None
             }
-            PartState::Served { group, document } if placed(&group) => Some(document),
+            PartState::Served { group, tools } if placed(&group) => Some(tools),
             PartState::Stopped { group, reason } if placed(&group) || group.is_none() => {
                 if !(context.incomplete && reason.is_absence()) {
                     let message =
@@ -212,10 +221,10 @@ fn judge(
                 None
             }
         };
-        documents.push(document);
+        published.push(tools);
     }
     let served: Vec<_> =
-        parts.iter().zip(&documents).map(|(part, document)| (part.prefix.as_str(), document.as_deref())).collect();
+        parts.iter().zip(&published).map(|(part, tools)| (part.prefix.as_str(), tools.as_deref())).collect();
     let (bundled, missed) = merge(&served);
     report(parts, &missed, &mut sink);
     compilation.diagnostics.append(&mut found);
@@ -236,7 +245,7 @@ fn state(
     let Snapshot { expositions, stopped, .. } = &compilation.snapshot;
     let group = || compilation.placements.get(&id).cloned();
     if let Some(document) = expositions.get(&id) {
-        return PartState::Served { group: group(), document: Arc::clone(document) };
+        return PartState::Served { group: group(), tools: Arc::new(PartTools::of(document)) };
     }
     if let Some(stopped) = stopped.get(&id) {
         return PartState::Stopped { group: group(), reason: stopped.reason };
@@ -255,38 +264,35 @@ fn state(
 
 /// Reports the tools that are left out: of each part and cause the first one, and how many there are.
 fn report(parts: &[BundlePartSpec], missed: &[Missed<'_>], sink: &mut DiagnosticSink<'_>) {
-    let is_long = |why: &LeftOut| matches!(why, LeftOut::TooLong);
-    let mut told: Vec<(usize, bool)> = Vec::new();
+    let mut causes: BTreeMap<(usize, Reason, bool), (&str, LeftOut, usize)> = BTreeMap::new();
     for (number, tool, why) in missed {
-        let cause = (*number, is_long(why));
-        if told.contains(&cause) {
-            continue;
-        }
-        told.push(cause);
-        let more = match missed.iter().filter(|(other, _, why)| (*other, is_long(why)) == cause).count() {
-            0 | 1 => String::new(),
-            count => format!(" (and {} more)", count - 1),
+        let cause = match why {
+            LeftOut::Taken(_) => (*number, Reason::Conflict, false),
+            LeftOut::TooLong => (*number, Reason::Conflict, true),
+            LeftOut::TooMany => (*number, Reason::TooLarge, false),
         };
-        let BundlePartSpec { name, prefix } = &parts[*number];
-        let at = FieldPath::spec(["expositions"]).index(*number);
+        causes.entry(cause).or_insert((tool, *why, 0)).2 += 1;
+    }
+    for ((number, reason, _), (tool, why, count)) in causes {
+        let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+        let BundlePartSpec { name, prefix } = &parts[number];
+        let at = FieldPath::spec(["expositions"]).index(number);
         let at = if prefix.is_empty() { at.key("name") } else { at.key("prefix") };
-        let (message, remedy) = match why {
+        let (why, remedy) = match why {
             LeftOut::Taken(first) => (
-                format!(
-                    "tool `{prefix}{tool}` of exposition `{name}` is not published, because exposition `{}` comes first \
-                     and has that name too{more}",
-                    parts[*first].name
-                ),
-                "set another `prefix`, or leave the tool out of one of them with `tools.exclude`".to_owned(),
+                format!("exposition `{}` comes first and has that name too", parts[first].name),
+                "set another `prefix`, or leave the tool out of one of them with `tools.exclude`",
             ),
             LeftOut::TooLong => (
-                format!(
-                    "tool `{prefix}{tool}` of exposition `{name}` is not published, because its name is longer than \
-                     {MAX_TOOL_NAME} characters{more}"
-                ),
-                "shorten the `prefix`, or rename the tool with a CustomTools document".to_owned(),
+                format!("its name is longer than {MAX_TOOL_NAME} characters"),
+                "shorten the `prefix`, or rename the tool with a CustomTools document",
+            ),
+            LeftOut::TooMany => (
+                format!("the parts before it have {MAX_TOOLS} tools, the limit of a bundle"),
+                "leave tools out with `tools` of the parts, or split the bundle",
             ),
         };
-        sink.because(Reason::Conflict).error(&at, message, remedy);
+        let message = format!("tool `{prefix}{tool}` of exposition `{name}` is not published, because {why}{more}");
+        sink.because(reason).error(&at, message, remedy);
     }
 }

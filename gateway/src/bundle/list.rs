@@ -15,18 +15,18 @@ pub(super) fn name_at(cursor: &str) -> Option<String> {
 }
 
 /// Returns the page that begins at the tool `from`, by the positions of its part and of the tool there. `parts`: the parts
-/// to list from there on, each with its position. `has`: whether a part has a tool.
+/// to list from there on, each with its position and how many of its tools are published. `has`: whether a part has a tool.
 pub(super) fn page<'p>(
-    parts: &[(usize, &Arc<Exposition>)],
+    parts: &[(usize, &Arc<Exposition>, usize)],
     from: (usize, usize),
     prefixes: impl Iterator<Item = &'p str> + Clone,
     has: impl Fn(usize, &str) -> bool,
 ) -> Page<'static> {
     let (mut text, mut listed) = (String::new(), 0);
-    for (part, exposition) in parts {
+    for (part, exposition, room) in parts {
         let first = if *part == from.0 { from.1 } else { 0 };
         let (list, withheld) = (exposition.entries(), exposition.withheld());
-        for (number, tool) in exposition.tools().keys().enumerate().skip(first) {
+        for (number, tool) in exposition.tools().keys().enumerate().take(*room).skip(first) {
             if withheld.as_ref().is_some_and(|withheld| withheld.contains_key(tool)) {
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tamis_config::bundle::resolve;
+use tamis_config::bundle::{resolve, rooms};
 
 use super::{Bundle, list};
 use crate::access::KeyDigest;
@@ -26,6 +26,8 @@ pub(crate) struct View {
     pub(crate) bundle: Arc<Bundle>,
     /// The parts, in the order of the bundle; none for a part that is not served.
     parts: Vec<Option<Arc<Exposition>>>,
+    /// How many of its tools each part may publish.
+    rooms: Vec<usize>,
     store: Arc<dyn Credentials>,
     sender: Sender,
 }
@@ -48,8 +50,9 @@ impl View {
     pub(crate) fn new(gateway: &Gateway, bundle: &Arc<Bundle>, sender: Sender) -> Self {
         let slots = gateway.registry.all();
         let served = |path: &str| slots.get(path)?.state().serving().cloned();
-        let parts = bundle.parts.iter().map(|part| served(&part.path)).collect();
-        Self { bundle: Arc::clone(bundle), parts, store: Arc::clone(&gateway.options.credentials), sender }
+        let parts: Vec<Option<Arc<Exposition>>> = bundle.parts.iter().map(|part| served(&part.path)).collect();
+        let rooms = rooms(parts.iter().map(|part| part.as_ref().map_or(0, |exposition| exposition.tools().len())));
+        Self { bundle: Arc::clone(bundle), parts, rooms, store: Arc::clone(&gateway.options.credentials), sender }
     }
 
     fn prefixes(&self) -> impl Iterator<Item = &str> + Clone {
@@ -57,7 +60,8 @@ impl View {
     }
 
     fn has(&self, part: usize, tool: &str) -> bool {
-        self.parts[part].as_ref().is_some_and(|exposition| exposition.set.contains(tool))
+        let number = self.parts[part].as_ref().and_then(|exposition| exposition.tools().get_index_of(tool));
+        number.is_some_and(|number| number < self.rooms[part])
     }
 
     /// Returns the name of the sender as a part knows it, if it has names; none if the part does not admit the sender.
@@ -72,6 +76,12 @@ impl View {
     pub(crate) fn admitted(&self) -> impl Iterator<Item = (usize, &Arc<Exposition>)> {
         let served = self.parts.iter().enumerate().filter_map(|(number, part)| Some((number, part.as_ref()?)));
         served.filter(|(_, exposition)| self.admission(exposition).is_some())
+    }
+
+    /// Returns how many tools the sender may call. Tools whose names collide are counted too: looking at every name would
+    /// make an answer expensive.
+    pub(crate) fn tools(&self) -> usize {
+        self.admitted().map(|(part, _)| self.rooms[part]).sum()
     }
 
     /// Returns the tool that a name stands for to the sender.
@@ -95,7 +105,8 @@ impl View {
                 (part, exposition.tools().get_index_of(tool)?)
             }
         };
-        let admitted: Vec<_> = self.admitted().filter(|(part, _)| *part >= from.0).collect();
+        let admitted = self.admitted().filter(|(part, _)| *part >= from.0);
+        let admitted: Vec<_> = admitted.map(|(part, exposition)| (part, exposition, self.rooms[part])).collect();
         Some(list::page(&admitted, from, self.prefixes(), |part, tool| self.has(part, tool)))
     }
 

@@ -219,6 +219,36 @@ fn a_document_waits_for_all_that_it_names_and_the_one_before_stays() {
 }
 
 #[test]
+fn a_bundle_waits_for_its_callers_and_not_for_its_parts() {
+    let bundle = |rate: u32, handle: Option<&str>| {
+        let access = handle.map_or(json!("anonymous"), |handle| json!({"apiKeys": {"secret": "s", "handle": handle}}));
+        let document = json!({
+            "formatVersion": 4, "id": id("b"), "parts": [{"name": "a", "prefix": "a_"}], "access": access,
+            "limits": {"requestsPerSecond": rate},
+        });
+        carried(&ExpositionPayload::Bundle(serde_json::from_value(document).unwrap()))
+    };
+    let (mut assembler, mut served) = (empty(), Served::default());
+    give(&mut assembler, &mut served, [bundle(1, None)]);
+    assert_eq!((served.at["b"], served.said["b"].as_str()), (Some(1), "bundled"));
+    give(&mut assembler, &mut served, [bundle(2, Some("k"))]);
+    assert_eq!((served.at["b"], served.said["b"].contains("the value of s is not there yet")), (Some(1), true));
+    values(&["k"]).into_iter().for_each(|event| assembler.observe(event));
+    served.take(&mut assembler);
+    assert_eq!(served.at["b"], Some(2));
+    // An exposition becomes a bundle, and uses its service no more.
+    let api = service("api", 0);
+    let publishes = ExpositionDocument { id: id("b"), ..document("b", &api, 3, &[]) };
+    give(&mut assembler, &mut served, parts(&api).into_iter().chain([serve(&publishes), bundle(4, None)]));
+    assert_eq!((served.at["b"], served.said["b"].as_str()), (Some(4), "bundled"));
+    give(&mut assembler, &mut served, [stop("b")]);
+    assert_eq!(served.at["b"], None);
+    assembler.observe(Event::Deleted(stop("b").name));
+    served.take(&mut assembler);
+    assert!(served.at.is_empty());
+}
+
+#[test]
 fn what_cannot_be_read_is_refused_and_holds_up_nobody_else() {
     let (api, bad) = (service("api", 0), service("bad", 0));
     let good = serve(&document("a", &api, 1, &[]));

@@ -34,6 +34,16 @@ fn applied(name: &str, filter: &str) -> Message {
     Message::Config(Event::Applied(Object { name, spec: Ok(Arc::new(spec)) }))
 }
 
+fn bundled(name: &str, part: &str) -> Message {
+    let document = json!({"bundle": {
+        "formatVersion": 4, "id": id(name), "parts": [{"name": part, "prefix": "p_"}], "access": "anonymous",
+    }});
+    let payload: ExpositionPayload = serde_json::from_str(&document.to_string()).unwrap();
+    let spec = encode_exposition(GROUP, &payload).unwrap();
+    let name = names::exposition_object(&id(name));
+    Message::Config(Event::Applied(Object { name, spec: Ok(Arc::new(spec)) }))
+}
+
 fn part() -> Message {
     let spec = encode_service(GROUP, &service()).unwrap().remove(0);
     let name = names::service_object(&spec.digest, 0);
@@ -156,8 +166,10 @@ fn the_disk_serves_until_everything_has_come() {
     let following = Following::start(Some(folder.path()));
     following.shards();
     following.say([Message::InitialListTimeout]);
-    following.list([part(), applied("kept", "/a"), applied("gone", "/a"), applied("refused", "/a")]);
+    let all = [applied("kept", "/a"), applied("gone", "/a"), applied("refused", "/a"), bundled("all", "kept")];
+    following.list([part()].into_iter().chain(all));
     following.until("all are loaded", ready(""));
+    assert_eq!(following.gateway.acks.of(&id("all")).map(|ack| ack.state), Some(AckState::Loaded));
     // Refused, with something before it that may stay.
     following.say([applied("refused", "no pointer")]);
     following.until("it is refused", |gateway| {
@@ -173,7 +185,7 @@ fn the_disk_serves_until_everything_has_come() {
     following.say([Message::InitialListTimeout]);
     following.until("the disk is read", ready("kept on disk"));
     let serves = |name: &str| following.gateway.serves(&id(name));
-    assert!(serves("kept") && serves("gone") && serves("refused"));
+    assert!(serves("kept") && serves("gone") && serves("refused") && serves("all"));
 
     following.shards();
     following.list([part(), applied("kept", "/b"), applied("refused", "no pointer")]);

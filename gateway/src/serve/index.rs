@@ -173,11 +173,8 @@ fn describe(gateway: &Gateway, key: Option<KeyDigest>, state: &State) -> Option<
             }
         }
         State::Bundle(bundle) => {
-            // Tools whose names collide are counted too: looking at every name would make the list expensive.
-            let view = View::new(gateway, bundle, Sender::Key(key));
-            let tools: usize = view.admitted().map(|(_, exposition)| exposition.tools().len()).sum();
             entry["bundle"] = json!(true);
-            entry["tools"] = json!(tools);
+            entry["tools"] = json!(View::new(gateway, bundle, Sender::Key(key)).tools());
         }
         State::Stopped(_) => return None,
     }

@@ -89,6 +89,7 @@ pub(crate) struct Memory {
     bare_since: HashMap<ObjectName, Instant>,
     /// Since when the state of a part of each bundle has not been known.
     pending_since: HashMap<ObjectName, Instant>,
+    published: bundle::Published,
     pub(crate) documents: HashMap<Digest, Arc<ServiceDocument>>,
     unpacked: unpacked::Unpacked,
 }
@@ -110,6 +111,7 @@ impl Memory {
     pub(crate) fn forget(&mut self, exposition: &ObjectName) {
         self.bare_since.remove(exposition);
         self.pending_since.remove(exposition);
+        self.published.forget(exposition);
     }
 }
 
@@ -136,7 +138,7 @@ pub(crate) fn own(
         sets.insert(name.clone());
     }
     let resources = resources(world, memory, key, &BTreeSet::new(), |set| sets.contains(&set.key.name));
-    let view = View { world, asked: RefCell::default() };
+    let view = View { world, asked: RefCell::default(), parts: HashMap::new() };
     let env = CompileEnv { cluster: Some(view.cluster(settings)), part: Part::Objects(&sets), ..CompileEnv::default() };
     let compilation = compile(&resources, &env);
     let mut own = Own { next, ..Own::default() };
@@ -193,7 +195,7 @@ pub(crate) fn service(
     let resources = resources(world, memory, key, &chosen, |set| used.iter().any(|uses| uses(set)));
     drop(used);
     let previous = previous::snapshot(world, memory, &chosen);
-    let view = View { world, asked: RefCell::default() };
+    let view = View { world, asked: RefCell::default(), parts: bundle::parts(world, memory, &chosen) };
     let env = CompileEnv {
         previous: Some(&previous),
         cluster: Some(view.cluster(settings)),
@@ -204,7 +206,7 @@ pub(crate) fn service(
     let mut plan = Plan { secrets: view.asked.into_inner(), ..Plan::default() };
     ownership::leave_to_others(world, settings, &chosen, &mut compilation);
     plan.wake = hold::hold(world, memory, key, &chosen, &previous, &mut compilation, now);
-    let view = View { world, asked: RefCell::default() };
+    let view = View { world, asked: RefCell::default(), parts: HashMap::new() };
     let env = CompileEnv {
         previous: Some(&previous),
         cluster: Some(view.cluster(settings)),
@@ -280,6 +282,8 @@ fn resources(
 struct View<'a> {
     world: &'a ClusterState,
     asked: RefCell<BTreeSet<ObjectName>>,
+    /// The parts of the bundles that are compiled.
+    parts: HashMap<ObjectName, PartState>,
 }
 
 impl View<'_> {
@@ -305,7 +309,7 @@ impl Secrets for View<'_> {
 
 impl Parts for View<'_> {
     fn find(&self, name: &ObjectName) -> PartState {
-        bundle::part(self.world, name)
+        self.parts.get(name).cloned().unwrap_or(PartState::Missing)
     }
 }
 

@@ -7,7 +7,7 @@ use tamis_config::{Access, BundleDocument, BundleLimits, BundlePart, ExpositionI
 
 use super::world::{NAMESPACE, World, secret};
 use super::{parse_document, said};
-use crate::cluster::{PartState, SecretRole};
+use crate::cluster::{PartState, PartTools, SecretRole};
 use crate::{Bundled, Compilation, CompileEnv, Loaded, ObjectName, Paused, compile, diagnose};
 
 fn all() -> ExpositionId {
@@ -123,6 +123,16 @@ fn parts_that_cannot_be_published_are_reported_and_the_others_are_served() {
             "2 spec.expositions[0].prefix Conflict, spec.expositions[1].name ExpositionNotFound",
         ),
         // Parts that are compiled apart.
+        (
+            "{name: apart}, {name: e, prefix: a_}",
+            |w| {
+                let tools = (0..4_999).map(|number| (format!("t{number}"), false)).collect();
+                let group = Some(ObjectName { namespace: NAMESPACE.into(), name: "default".into() });
+                let state = PartState::Served { group, tools: Arc::new(PartTools(tools)) };
+                drop(w.parts.insert("team-a/apart".into(), state));
+            },
+            "5000 spec.expositions[1].prefix TooLarge",
+        ),
         ("{name: apart}", |w| drop(w.parts.insert("team-a/apart".into(), PartState::Pending)), "0 and more"),
         (
             "{name: apart}",
