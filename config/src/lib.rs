@@ -12,6 +12,7 @@ pub mod carrier;
 mod exposition;
 pub mod group_keys;
 pub mod names;
+mod pattern;
 pub mod placeholder;
 pub mod proof;
 mod reason;
@@ -27,8 +28,9 @@ pub use bundle::{BundleDocument, BundleLimits, BundlePart};
 pub use carrier::{ExpositionPayload, GatewayConfig, GatewayConfigSpec, PayloadKind, StopDocument};
 pub use exposition::{
     Access, Audit, CallLimits, CredentialGrant, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool,
-    OutputLimits, TokenSettings,
+    Follow, OutputLimits, TokenSettings,
 };
+pub use pattern::{is_tool_name, matches_pattern};
 pub use reason::{Condition, Reason};
 pub use same_json::{same_annotations, same_json};
 pub use service::{

@@ -13,13 +13,15 @@ pub enum Condition {
     ResolvedRefs,
     /// Every ready gateway has loaded the object.
     Programmed,
-    /// Sums up the others.
+    /// Sums up the others, except `Upstream`.
     Ready,
+    /// The MCP server of an exposition, as its gateways see it. Not a part of `Ready` (decision 0059).
+    Upstream,
 }
 
 impl Condition {
     /// Every condition, in the order in which a status lists them.
-    pub const ALL: [Self; 4] = [Self::Accepted, Self::ResolvedRefs, Self::Programmed, Self::Ready];
+    pub const ALL: [Self; 5] = [Self::Accepted, Self::ResolvedRefs, Self::Programmed, Self::Ready, Self::Upstream];
 
     /// The `type` of the condition.
     #[must_use]
@@ -29,6 +31,7 @@ impl Condition {
             Self::ResolvedRefs => "ResolvedRefs",
             Self::Programmed => "Programmed",
             Self::Ready => "Ready",
+            Self::Upstream => "Upstream",
         }
     }
 }
@@ -145,6 +148,15 @@ reasons! {
     Ready of Ready,
     /// An earlier version is served in place of a broken one.
     ServingPrevious of Ready,
+
+    /// The MCP server lists its tools as they are pinned.
+    Reachable of Upstream,
+    /// The MCP server's list cannot be read.
+    Unreachable of Upstream,
+    /// The MCP server lists published tools otherwise than they are pinned, or not at all.
+    ToolsChanged of Upstream,
+    /// No gateway has asked the MCP server yet.
+    Unknown of Upstream,
 }
 
 impl Reason {
@@ -191,7 +203,11 @@ impl Reason {
             | Self::GatewayRefused
             | Self::Paused
             | Self::Ready
-            | Self::ServingPrevious => false,
+            | Self::ServingPrevious
+            | Self::Reachable
+            | Self::Unreachable
+            | Self::ToolsChanged
+            | Self::Unknown => false,
         }
     }
 }
@@ -237,7 +253,8 @@ mod tests {
             assert_eq!(reason.is_absence(), absent, "{reason}");
             assert!(!absent || reason.condition() == Condition::ResolvedRefs, "{reason}");
         }
-        for condition in Condition::ALL {
+        // What is true of an upstream is that it can be reached.
+        for condition in Condition::ALL.into_iter().filter(|condition| *condition != Condition::Upstream) {
             let same = Reason::parse(condition.as_str()).expect("the reason of a condition that is true");
             assert_eq!(same.condition(), condition);
         }

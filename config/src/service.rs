@@ -63,7 +63,16 @@ impl ServiceDocument {
     pub fn destinations(&self) -> Vec<&str> {
         match &self.source {
             Source::Http(HttpSource { base_url, auth: _ }) => vec![base_url],
-            Source::Mcp(McpSource { url, auth: _ }) => vec![url],
+            Source::Mcp(McpSource { url, auth: _, follow: _ }) => vec![url],
+        }
+    }
+
+    /// Returns the MCP server whose tools gateways publish as it lists them; `None` for every other service.
+    #[must_use]
+    pub fn followed(&self) -> Option<&McpSource> {
+        match &self.source {
+            Source::Mcp(source) if source.follow => Some(source),
+            Source::Http(_) | Source::Mcp(_) => None,
         }
     }
 
@@ -91,12 +100,7 @@ impl ServiceDocument {
                 let credential = auth.credential.as_ref()?;
                 Some(SentCredential { auth, credential, base_url, path, headers })
             }
-            (Source::Mcp(source), Call::Mcp(_)) => {
-                let McpSource { url, auth } = source;
-                let auth = auth.as_ref().filter(|auth| auth.kind != AuthKind::None)?;
-                let credential = auth.credential.as_ref()?;
-                Some(SentCredential { auth, credential, base_url: url, path: "", headers: no_headers() })
-            }
+            (Source::Mcp(source), Call::Mcp(_)) => source.sent_credential(),
             // A document whose calls are not of the kind of its source is not loaded.
             (Source::Http(_), Call::Mcp(_)) | (Source::Mcp(_), Call::Http(_)) => None,
             (Source::Http(_) | Source::Mcp(_), Call::Alias(_)) => None,
@@ -135,7 +139,8 @@ pub enum Source {
 }
 
 /// An MCP server. Its tools are pinned: a tool of the document is called only while the server lists it with the
-/// definition that the document holds.
+/// definition that the document holds. With `follow`, the document of the operator holds no tools, and gateways publish those
+/// that the server lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct McpSource {
@@ -144,6 +149,21 @@ pub struct McpSource {
     /// How requests are authenticated: `header`, `bearer`, `basic` or `query`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
+    /// Whether to publish the tools that the server lists at run time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follow: bool,
+}
+
+impl McpSource {
+    /// Returns the credential that requests send, with the request that carries it; `None` without one. Every tool sends the
+    /// same.
+    #[must_use]
+    pub fn sent_credential(&self) -> Option<SentCredential<'_>> {
+        let Self { url, auth, follow: _ } = self;
+        let auth = auth.as_ref().filter(|auth| auth.kind != AuthKind::None)?;
+        let credential = auth.credential.as_ref()?;
+        Some(SentCredential { auth, credential, base_url: url, path: "", headers: no_headers() })
+    }
 }
 
 /// An HTTP API.
@@ -303,6 +323,20 @@ pub struct Risk {
     /// A repeated call changes nothing more (`idempotentHint`).
     #[serde(default)]
     pub idempotent: bool,
+}
+
+impl Risk {
+    /// Derives the risk from the hints of an MCP tool. The defaults are those of MCP: without a hint, a tool may destroy
+    /// something.
+    #[must_use]
+    pub fn of_hints(read_only: Option<bool>, destructive: Option<bool>, idempotent: Option<bool>) -> Self {
+        let mutating = read_only != Some(true);
+        Self {
+            mutating,
+            destructive: mutating && destructive != Some(false),
+            idempotent: idempotent.unwrap_or(!mutating),
+        }
+    }
 }
 
 /// One HTTP action, ready to be rendered.

@@ -5,14 +5,16 @@
 //!
 //! Version 3 added MCP servers as the source of a service.
 //!
-//! Version 4 added bundles, and expositions that are called through bundles only.
+//! Version 4 added bundles, expositions that are called through bundles only, and MCP servers whose tools are published as they
+//! are listed (`follow`).
 //!
 //! Everything is destructured: a field does not compile until it is placed in a version here.
 
 use tamis_engine::{BudgetSpec, FilterSpec, FormatSpec, OutputSpec, ToolFilter};
 
 use crate::{
-    Access, Call, CallLimits, ExpositionDocument, ExpositionTool, ServiceDocument, ServiceTool, Source, TokenSettings,
+    Access, Call, CallLimits, ExpositionDocument, ExpositionTool, McpSource, ServiceDocument, ServiceTool, Source,
+    TokenSettings,
 };
 
 /// The first version: that of every document that stops an exposition, and of every other document that needs no later
@@ -25,7 +27,7 @@ pub fn lowest_service_version(document: &ServiceDocument) -> u32 {
     let ServiceDocument { format_version: _, name: _, version: _, description: _, source, tools } = document;
     let source = match source {
         Source::Http(_) => FIRST_VERSION,
-        Source::Mcp(_) => 3,
+        Source::Mcp(McpSource { url: _, auth: _, follow }) => 3 + u32::from(*follow),
     };
     tools.values().map(tool_version).fold(source, u32::max)
 }
@@ -62,6 +64,7 @@ pub fn lowest_version(document: &ExpositionDocument) -> u32 {
         audit: _,
         tokens,
         inputs,
+        follow,
     } = document;
     let CallLimits {
         requests_per_second: _,
@@ -75,9 +78,10 @@ pub fn lowest_version(document: &ExpositionDocument) -> u32 {
         None | Some(Access::Anonymous | Access::ApiKeys { .. }) => FIRST_VERSION,
         Some(Access::BundleOnly) => 4,
     };
+    let follow = if follow.is_some() { 4 } else { FIRST_VERSION };
     let own = *tokens != TokenSettings::default() || inputs.is_some() || !answers.is_none();
     let second = if own || tools.values().any(tool_is_second) { 2 } else { FIRST_VERSION };
-    second.max(access)
+    second.max(access).max(follow)
 }
 
 /// Returns whether a published tool uses a field of version 2.

@@ -51,6 +51,8 @@ fn a_document_carries_the_lowest_version_that_expresses_it() {
         (4, json!({"access": "bundleOnly"})),
         (2, json!({"inputs": []})),
         (2, json!({"inputs": ["chunk"]})),
+        (4, json!({"follow": {}})),
+        (4, json!({"follow": {"include": ["a*"], "exclude": ["ab"]}})),
     ];
     for (of_fields, fields) in &fields {
         for (of_filter, filter) in &filters {
@@ -69,12 +71,14 @@ fn a_document_carries_the_lowest_version_that_expresses_it() {
 fn a_service_carries_the_lowest_version_that_expresses_it() {
     let http = json!({"http": {"baseUrl": "https://a.example"}});
     let mcp = json!({"mcp": {"url": "https://a.example/mcp", "auth": {"type": "none"}}});
+    let follow = json!({"mcp": {"url": "https://a.example/mcp", "follow": true}});
     let (get, alias) = (json!({"http": {"method": "GET", "path": "/"}}), json!({"alias": {"tool": "get"}}));
     let call = json!({"mcp": {"tool": "get", "annotations": {"readOnlyHint": true}}});
     for (version, source, calls) in [
         (1, &http, vec![]),
         (1, &http, vec![&get, &alias]),
         (3, &mcp, vec![]),
+        (4, &follow, vec![]),
         (3, &mcp, vec![&alias, &call]),
         (3, &http, vec![&get, &call]),
     ] {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use tamis_config::{ExpositionDocument, ExpositionTool};
 
 /// Returns `next` with the enforcement and the filters of `previous` where those protect more. Returns the same `Arc` if
@@ -42,6 +43,15 @@ pub fn tighten(
         // A tool that was not published has no filter to lose.
         None => !sinks,
     });
+    if kept.follow.is_some() {
+        for (name, tool) in previous.tools.iter().filter(|(_, tool)| tool.filter.is_some()) {
+            kept.tools.entry(name.clone()).or_insert_with(|| tool.clone());
+        }
+        // What a server lists is never published under `Enforced`.
+        if sinks {
+            (kept.follow, kept.tools) = (None, IndexMap::new());
+        }
+    }
     let kept = kept.at_lowest_version();
     if kept == **next { Arc::clone(next) } else { Arc::new(kept) }
 }
@@ -49,7 +59,7 @@ pub fn tighten(
 /// Returns whether any tool is published without a filter. `passthrough` is a filter.
 #[must_use]
 pub fn is_bare(document: &ExpositionDocument) -> bool {
-    document.tools.values().any(|tool| tool.filter.is_none())
+    document.follow.is_some() || document.tools.values().any(|tool| tool.filter.is_none())
 }
 
 #[cfg(test)]
@@ -86,6 +96,7 @@ mod tests {
             audit: Audit::Digest,
             tokens: TokenSettings::default(),
             inputs: None,
+            follow: None,
         })
     }
 

@@ -54,6 +54,15 @@ impl State {
         self.forgotten + self.log.len() as u64
     }
 
+    /// Notes a change.
+    fn push(&mut self, id: ExpositionId) {
+        self.log.push_back(id);
+        if self.log.len() > LAG {
+            self.log.pop_front();
+            self.forgotten += 1;
+        }
+    }
+
     /// Returns the changes since a version; none if they are no longer in the log.
     fn since(&self, version: u64) -> Option<AckEvent> {
         let skip = usize::try_from(version.checked_sub(self.forgotten)?).ok()?;
@@ -97,12 +106,25 @@ impl Acks {
         (refused + others, waiting)
     }
 
+    /// Notes that what is known of the upstreams of these expositions has changed.
+    pub(crate) fn touch(&self, ids: impl IntoIterator<Item = ExpositionId>) {
+        let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in ids {
+            if guard.acks.contains_key(&id) {
+                guard.push(id);
+            }
+        }
+        let version = guard.version();
+        drop(guard);
+        self.version.send_if_modified(|before| std::mem::replace(before, version) != version);
+    }
+
     /// Notes the results of documents; none for an exposition that was removed.
     pub(crate) fn note(&self, acks: impl IntoIterator<Item = (ExpositionId, Option<(Digest, AckState)>)>) {
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *guard;
         for (id, ack) in acks {
-            let ack = ack.map(|(digest, state)| Ack { id: id.clone(), digest, state });
+            let ack = ack.map(|(digest, state)| Ack { id: id.clone(), digest, state, upstream: None });
             if state.acks.get(&id) == ack.as_ref() {
                 continue;
             }
@@ -110,11 +132,7 @@ impl Acks {
                 Some(ack) => state.acks.insert(id.clone(), ack),
                 None => state.acks.remove(&id),
             };
-            state.log.push_back(id);
-            if state.log.len() > LAG {
-                state.log.pop_front();
-                state.forgotten += 1;
-            }
+            state.push(id);
         }
         let version = state.version();
         drop(guard);
@@ -203,8 +221,9 @@ impl Reader {
                         continue;
                     }
                     self.seen = Some(version);
-                    let changed = changed.ok_or(Cut::Lagged)?;
-                    if let AckEvent::Changed { removed, .. } = &changed {
+                    let mut changed = changed.ok_or(Cut::Lagged)?;
+                    if let AckEvent::Changed { removed, expositions } = &mut changed {
+                        self.add_upstreams(expositions);
                         for id in removed {
                             self.counted.remove(id);
                         }
@@ -225,12 +244,24 @@ impl Reader {
         let acks = &self.place.0.acks;
         let state = acks.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.seen = Some(state.version());
+        let mut expositions: Vec<Ack> = state.acks.values().cloned().collect();
+        drop(state);
+        self.add_upstreams(&mut expositions);
         AckEvent::Snapshot {
             instance: acks.instance.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             format_versions: (1..=FORMAT_VERSION).collect(),
-            expositions: state.acks.values().cloned().collect(),
+            expositions,
             saved,
+        }
+    }
+
+    /// Adds what is known now of the upstreams of expositions.
+    fn add_upstreams(&self, acks: &mut [Ack]) {
+        let slots = self.place.0.registry.all();
+        for ack in acks {
+            let slot = slots.get(ack.id.to_string().as_str());
+            ack.upstream = slot.and_then(|slot| slot.state().serving()?.upstream_report());
         }
     }
 

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::acks;
 use crate::bundle::Part;
-use crate::exposition::hex;
+use crate::exposition::{Exposition, hex};
 use crate::gateway::{Gateway, Readiness};
 use crate::hops;
 use crate::metrics::GaugeValues;
@@ -27,7 +27,7 @@ use crate::missing::MissingCredential;
 use crate::registry::{Slot, State};
 use crate::serve::{Body, Listening, RequestBody, host_is_allowed, origin_is_allowed, run};
 use crate::shares::Resource;
-use crate::upstream::{Secret, Withheld};
+use crate::upstream::{LeftOut, Secret, Withheld};
 use crate::workers::Workers;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -152,8 +152,10 @@ impl Gateway {
     /// Returns the metrics, with the current values of the gauges.
     fn scrape(&self) -> Vec<u8> {
         let slots = self.registry.all();
-        let withheld = slots.values().filter_map(|slot| Some((slot, slot.state().serving()?.withheld()?)));
-        let reasons = withheld.map(|(slot, withheld)| (&*slot.id, withheld.values().map(|why| why.reason()).collect()));
+        let reasons = slots.values().filter_map(|slot| {
+            let reasons = withheld_reasons(slot.state().serving()?);
+            (!reasons.is_empty()).then_some((&*slot.id, reasons))
+        });
         self.metrics.withheld(reasons);
         self.metrics.render(self.gauge_values())
     }
@@ -215,6 +217,17 @@ impl Gateway {
     }
 }
 
+/// Returns the reasons for which tools are withheld, one for each tool.
+fn withheld_reasons(exposition: &Exposition) -> Vec<&'static str> {
+    let withheld = exposition.withheld();
+    let mut reasons: Vec<_> = withheld.iter().flat_map(|withheld| withheld.values()).map(|why| why.reason()).collect();
+    if let Some(listed) = exposition.listed() {
+        reasons.extend(std::iter::repeat_n("invalid", listed.invalid));
+        reasons.extend(std::iter::repeat_n("excess", listed.ended.map_or(0, |(_, excess)| excess)));
+    }
+    reasons
+}
+
 fn exposition(slot: &Slot, newest: Option<&Ack>, missing: Option<&Vec<MissingCredential>>) -> Value {
     let mut entry = json!({"namespace": slot.id.namespace, "name": slot.id.name});
     if let Some(missing) = missing {
@@ -235,6 +248,13 @@ fn exposition(slot: &Slot, newest: Option<&Ack>, missing: Option<&Vec<MissingCre
             if let Some(withheld) = exposition.withheld() {
                 let why = |(name, why): (&String, &Withheld)| (name.clone(), json!(why.to_string()));
                 entry["withheld"] = withheld.iter().map(why).collect::<serde_json::Map<_, _>>().into();
+            }
+            if let Some(listed) = exposition.listed().filter(|listed| !listed.left_out.is_empty()) {
+                let why = |left: &LeftOut| json!({"tool": left.name, "reason": left.flaw.to_string()});
+                entry["leftOut"] = listed.left_out.iter().map(why).collect();
+            }
+            if let Some(upstream) = exposition.upstream_report() {
+                entry["upstream"] = json!(upstream);
             }
             entry["unfiltered"] = json!(unfiltered.collect::<Vec<_>>());
         }

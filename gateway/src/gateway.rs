@@ -26,6 +26,7 @@ use crate::service::Service;
 use crate::session::{InFlight, Listeners};
 use crate::shares::{self, Share, Shares};
 use crate::upstream::{Client, ClientError};
+use crate::watch::{self, Watches};
 
 /// A gateway. Shared by the tasks that serve it and by the task that applies configurations.
 #[derive(Debug)]
@@ -41,6 +42,10 @@ pub struct Gateway {
     pub(crate) shares: Shares,
     /// The share of requests that no exposition admitted.
     pub(crate) unauthenticated: Arc<Share>,
+    /// The share of what runs in the background.
+    pub(crate) background: Arc<Share>,
+    /// The MCP servers whose lists are read in the background.
+    pub(crate) watches: Watches,
     /// Streams by caller.
     pub(crate) listeners: Listeners,
     /// Maximum number of connections, given memory and descriptors.
@@ -156,6 +161,8 @@ impl Gateway {
         let metrics = Metrics::new()?;
         Ok(Arc::new(Self {
             unauthenticated: shares.of(&ExpositionId { namespace: String::new(), name: String::new() }),
+            background: shares.of(&watch::background()),
+            watches: Watches::default(),
             shares,
             listeners: Listeners::default(),
             connections,
@@ -185,16 +192,24 @@ impl Gateway {
         self.registry.find(&id.to_string()).is_some_and(|slot| slot.state().is_served())
     }
 
-    /// Updates the lists of the expositions of a service after its upstream has withheld other tools than before.
+    /// Updates the lists and reports of the expositions of a service after its upstream has withheld other tools than before, or
+    /// can be reached, or can no longer be reached.
     pub(crate) fn note_withheld(&self, service: &Arc<Service>) {
         let store = self.options.credentials.as_ref();
+        let mut touched = Vec::new();
         for slot in self.registry.all().values() {
             let state = slot.state();
-            let Some(exposition) = state.serving().filter(|e| Arc::ptr_eq(&e.service, service)) else { continue };
-            if exposition.update_withheld(store) {
+            let Some(exposition) = state.serving().filter(|exposition| exposition.is_of_server(service)) else {
+                continue;
+            };
+            // A tool that a followed server has changed is published again in a moment: hiding it until then would only notify
+            // callers twice.
+            if exposition.followed.is_none() && exposition.update_withheld(store) {
                 self.registry.notify(slot);
             }
+            touched.push(ExpositionId::clone(&slot.id));
         }
+        self.acks.touch(touched);
     }
 
     /// Returns the runner for an exposition's work that would block a serving thread.

@@ -67,6 +67,7 @@ mod target;
 mod trace;
 pub mod upstream;
 mod validation;
+mod watch;
 mod workers;
 
 pub use access::{Callers, InvalidCallers, KeyDigest};

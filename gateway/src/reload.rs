@@ -16,6 +16,7 @@ use crate::gateway::Gateway;
 use crate::metrics::Metrics;
 use crate::registry::{Shared, Slot, Slots, State};
 use crate::service::Service;
+use crate::watch::Watch;
 
 /// What is to become of one exposition.
 #[derive(Debug, Clone)]
@@ -84,7 +85,7 @@ struct Unloadable {
 fn may_stay(previous: &Exposition, wanted: &ExpositionDocument) -> bool {
     previous.enforcement >= wanted.enforcement
         && previous.access == wanted.access
-        && previous.tools().keys().all(|tool| wanted.tools.contains_key(tool))
+        && previous.tools().keys().all(|tool| wanted.may_publish(tool))
 }
 
 impl Gateway {
@@ -141,6 +142,32 @@ impl Gateway {
             }
         }
         reload.end(Some(changes), None)
+    }
+}
+
+impl Gateway {
+    /// Loads the expositions of a followed server again, over the tools that it lists now.
+    pub(crate) fn publish_listed(&self, watch: &Arc<Watch>) {
+        let mut reload = Reload::begin(self);
+        for slot in reload.before.clone().values() {
+            let state = slot.state();
+            let Some(previous) = state.serving().filter(|exposition| exposition.is_watched_by(watch)) else { continue };
+            let Some(document) = previous.followed.clone() else { continue };
+            let loaded = Exposition::load(&document, &watch.service, Some(previous), self, &mut reload.shared)
+                .map_err(|message| message.to_string())
+                .and_then(|exposition| reload.within_bounds(exposition).map_err(|refused| refused.stopped.message));
+            match loaded {
+                Ok(exposition) => reload.place(&document.id, State::Serving(Arc::new(exposition))),
+                Err(message) => tracing::error!(
+                    exposition = %document.id, "the server's tools cannot be published; the previous ones stay: {message}"
+                ),
+            }
+        }
+        reload.shared.prune();
+        let Reload { relisted, report, shared, .. } = reload;
+        drop(shared);
+        relisted.iter().for_each(|part| self.registry.notify_bundles(part));
+        self.acks.touch(report.changed);
     }
 }
 

@@ -13,7 +13,7 @@ use tamis_schema::{Patterns, Schema};
 
 use crate::mcp::encode;
 use crate::mcp::headers::{ParamHeader, param_headers};
-use crate::upstream::{Client, Upstream};
+use crate::upstream::{Client, Listed, Upstream};
 
 /// One service.
 #[derive(Debug)]
@@ -55,6 +55,21 @@ impl Service {
             return Err(format!("service {}: {}", document.name, Unreadable::TooNew(document.format_version)));
         }
         let upstream = Upstream::new(document, Arc::clone(client)).map_err(|e| e.to_string())?;
+        Self::over(upstream, digest, document)
+    }
+
+    /// Compiles the tools that the followed server of this service lists now.
+    ///
+    /// # Errors
+    /// Names the tool and its problem.
+    pub(crate) fn derived(&self, listed: &Listed) -> Result<Self, String> {
+        let document = ServiceDocument { tools: listed.tools.clone(), ..ServiceDocument::clone(&self.document) };
+        let (digest, document) = (document.digest(), Arc::new(document));
+        let upstream = self.upstream.derived(&document).map_err(|e| e.to_string())?;
+        Self::over(upstream, &digest, &document)
+    }
+
+    fn over(upstream: Upstream, digest: &Digest, document: &Arc<ServiceDocument>) -> Result<Self, String> {
         let mut patterns = Patterns::default();
         let contracts = document
             .tools

@@ -97,6 +97,8 @@ impl Gateway {
         session.follow();
         let read = tokio::select! {
             read = session.read(input, limits.request_bytes) => read,
+            // Ends at shutdown only.
+            () = gateway.watch_upstreams(&shutdown) => Ok(()),
             () = shutdown.cancelled() => Ok(()),
         };
         // Subscriptions end now, calls when they are done.

@@ -70,7 +70,7 @@ impl PlanCondition {
     #[must_use]
     pub fn of(reason: Reason) -> Self {
         match reason.condition() {
-            Condition::Accepted | Condition::Programmed | Condition::Ready => Self::Accepted,
+            Condition::Accepted | Condition::Programmed | Condition::Ready | Condition::Upstream => Self::Accepted,
             Condition::ResolvedRefs => Self::ResolvedRefs,
         }
     }
@@ -112,16 +112,31 @@ pub struct Exposed {
     pub group: Option<ObjectName>,
     /// The URL for clients.
     pub url: Option<String>,
+    /// Where calls go; `None` if the exposition is stopped.
+    pub upstream: Option<UpstreamAddress>,
     /// The number of published tools.
     pub tools: usize,
     /// The number of published tools that are unfiltered.
     pub unfiltered: usize,
+    /// Whether the tools are those that an MCP server lists, so that gateways report how many there are.
+    pub follows: bool,
     /// Filter sets in the order in which they apply, with the number of tools that each filters.
     pub filters: Vec<(String, usize)>,
     /// Why the last good service or filters are served instead of the current ones; `None` if the current ones are.
     pub serving_previous: Option<String>,
     /// Whether the exposition answers 503; the findings say why.
     pub stopped: bool,
+}
+
+/// Where the calls of an exposition go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UpstreamAddress {
+    /// The base URL of an HTTP API, or the endpoint of an MCP server.
+    pub url: String,
+    /// The ConfigurationPlan that changed the address, if one did.
+    pub plan: Option<String>,
+    /// Whether gateways watch it and report on it.
+    pub is_watched: bool,
 }
 
 /// The observed state of a GatewayGroup.

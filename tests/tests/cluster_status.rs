@@ -15,7 +15,7 @@ use tamis_operator::acks::{Programmed, Totals};
 use tamis_operator::events::{Publisher, Regarding, events};
 use tamis_operator::object::{Kind, ObjectKey};
 use tamis_operator::status::{StatusInput, desired};
-use tamis_operator::verdict::{Exposed, Finding, GroupFacts, RequiredDocument, Verdict};
+use tamis_operator::verdict::{Exposed, Finding, GroupFacts, RequiredDocument, UpstreamAddress, Verdict};
 use tamis_tests::cluster::{Cluster, eventually, objects};
 
 const NAMESPACE: &str = "team";
@@ -48,6 +48,11 @@ fn verdict(kind: Kind, findings: Vec<Finding>) -> Verdict {
         url: Some("http://tamis-public.edge.svc:8080/mcp/team/one".to_owned()),
         tools: 4,
         filters: vec![("partner".to_owned(), 3), ("all".to_owned(), 0)],
+        upstream: Some(UpstreamAddress {
+            url: "https://mcp.example.com/mcp".to_owned(),
+            plan: Some("europe".to_owned()),
+            is_watched: true,
+        }),
         ..Exposed::default()
     };
     let facts = || GroupFacts {
@@ -102,6 +107,7 @@ impl Object {
             verdict,
             programmed,
             saved: Some(Totals { input_bytes: 1000, output_bytes: 70 }),
+            upstream: None,
             now: Timestamp::now(),
         }))
     }

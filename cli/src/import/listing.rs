@@ -120,7 +120,7 @@ fn problem(tools: &Tree, name: &str, listed: &Definition) -> Option<String> {
     let Some(first) = findings.iter().find(|finding| finding.is_error()) else {
         // A title that is a number would be read as text, for example.
         let manifest = loaded.resources.manifests.first().and_then(|manifest| manifest.spec.mcp.as_ref());
-        let read = manifest.and_then(|mcp| definition(mcp.tools.get(name)?).ok());
+        let read = manifest.and_then(|mcp| definition(mcp.tools.as_ref()?.get(name)?).ok());
         let differ = read.map(|read| changed_parts(&read, listed));
         return match differ.as_deref() {
             Some([]) => None,

@@ -263,8 +263,11 @@ impl Pinned {
                 path.display()
             );
         };
-        let Some(McpSpec { url, tools, .. }) = &manifest.spec.mcp else { bail!("has no MCP server") };
-        let tools = tools.iter().map(|(name, tool)| Ok((name.clone(), definition(tool)?)));
+        let Some(McpSpec { url, tools, follow, .. }) = &manifest.spec.mcp else { bail!("has no MCP server") };
+        if *follow == Some(true) {
+            bail!("{} follows its server, so it pins no tools; remove `follow` to pin them", path.display());
+        }
+        let tools = tools.iter().flatten().map(|(name, tool)| Ok((name.clone(), definition(tool)?)));
         Ok(Self {
             path: path.to_owned(),
             text: text.to_owned(),

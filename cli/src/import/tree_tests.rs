@@ -8,7 +8,7 @@ fn through_the_loader(yaml: &str) -> String {
     let parsed = parse_document("test.yaml", yaml.as_bytes());
     assert!(parsed.diagnostics.is_empty(), "{:?}\n{yaml}", parsed.diagnostics);
     let manifest = &parsed.resources.manifests[0].spec;
-    manifest.mcp.as_ref().expect("is there").tools["t"].input_schema.as_str().to_owned()
+    manifest.mcp.as_ref().expect("is there").tools.as_ref().expect("are pinned")["t"].input_schema.as_str().to_owned()
 }
 
 fn document(schema: &Tree) -> String {

@@ -322,7 +322,10 @@ impl Server {
                 None | Some(Access::Anonymous | Access::ApiKeys { .. }) => self.url(id).unwrap_or_default(),
             };
             let unfiltered = document.unfiltered();
-            if human {
+            if human && document.follow.is_some() {
+                let lacks = if missing.contains_key(id) { ", credentials missing" } else { "" };
+                note!("{url}  follows the tools of its MCP server  {:?}{lacks}", document.enforcement);
+            } else if human {
                 let plural = if tools == 1 { "" } else { "s" };
                 let lacks = if missing.contains_key(id) { ", credentials missing" } else { "" };
                 let bare = if unfiltered > 0 { format!(", {unfiltered} unfiltered") } else { String::new() };

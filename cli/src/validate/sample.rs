@@ -70,7 +70,7 @@ fn filters(resources: &Resources) -> Vec<Filter> {
                 tool: tool.clone(),
                 filter: Arc::clone(filter),
                 enforcement: exposition.enforcement,
-                response_type: service.tools[tool].response_type,
+                response_type: service.tools.get(tool).and_then(|tool| tool.response_type),
             });
         }
     }

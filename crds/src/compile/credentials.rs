@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tamis_config::{CredentialGrant, CredentialRef, CredentialUse, Reason, SentCredential, ServiceDocument, names};
+use tamis_config::{
+    CredentialGrant, CredentialRef, CredentialUse, McpSource, Reason, SentCredential, ServiceDocument, names,
+};
 use url::Url;
 
 use super::access::{forbidden, missing};
@@ -23,7 +25,8 @@ pub(super) fn resolve<'t>(
     path: &FieldPath,
 ) -> Result<BTreeMap<String, CredentialGrant>, Stop> {
     let mut grants = BTreeMap::<String, CredentialGrant>::new();
-    for sent in tools.filter_map(|tool| service.sent_credential(service.tools.get(tool)?)) {
+    let followed = service.followed().and_then(McpSource::sent_credential);
+    for sent in tools.filter_map(|tool| service.sent_credential(service.tools.get(tool)?)).chain(followed) {
         let SentCredential { auth, credential, base_url, path: template, headers: _ } = sent;
         // Documents with an invalid URL are rejected earlier.
         let Ok(base) = Url::parse(base_url) else { continue };

@@ -52,6 +52,15 @@ impl<'r> CustomToolsIndex<'r> {
     ) -> bool {
         let mut lost = false;
         let Some(customs) = self.by_service.get(&key) else { return false };
+        if document.followed().is_some() {
+            for custom in customs {
+                let message = "the service follows its MCP server (`mcp.follow`), so its tools are not known";
+                let remedy = "pin the tools with `tamis import mcp` and remove `follow`, or remove the CustomTools";
+                let error = custom.origin.error(&FieldPath::spec(["service"]), message, remedy);
+                diagnostics.push(error.because(Reason::InvalidManifest));
+            }
+            return false;
+        }
         let mut patterns = Patterns::default();
         let own: Vec<String> = document.tools.keys().cloned().collect();
         let mut taken: BTreeMap<String, String> = own.into_iter().map(|tool| (tool, manifest.to_owned())).collect();

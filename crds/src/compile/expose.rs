@@ -286,7 +286,13 @@ impl<'a, 'r> Exposer<'a, 'r> {
         if let (Some(group), Some(_)) = (group, &env.cluster) {
             egress::check(&document, &id.namespace, group, &path)?;
         }
-        let tools = self.tools(service, &document, &chosen, enforcement)?;
+        let (tools, follow) = match document.followed() {
+            Some(_) => {
+                let (tools, follow) = self.followed_tools(&document, &chosen, enforcement)?;
+                (tools, Some(follow))
+            }
+            None => (self.tools(service, &document, &chosen, enforcement)?, None),
+        };
         Groups::allow_lists(group, enforcement, &self.open)?;
         credentials::check_headers(&document, tools.keys(), &path)?;
         let credentials = match &env.cluster {
@@ -309,6 +315,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
             },
             tokens: tokens(spec.tokens),
             inputs: spec.output.as_ref().and_then(|output| output.inputs.clone()),
+            follow,
         };
         let exposition = exposition.at_lowest_version();
         if let Some(message) = env.cluster.and_then(|_| size::exposition(&exposition)) {

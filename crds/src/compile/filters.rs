@@ -141,7 +141,7 @@ impl<'r> Sets<'r> {
                 return;
             }
         };
-        if service.lacks_aliases {
+        if service.lacks_aliases || service.is_followed() {
             return;
         }
         let tools: HashSet<&str> = service.tools().collect();

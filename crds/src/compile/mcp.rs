@@ -22,7 +22,8 @@ const PROTOCOL_HEADERS: [&str; 7] =
 
 /// Checks the source and converts it for the gateway. Errors leave the result unspecified, because nothing is served then.
 pub(super) fn compile(spec: &McpSpec, sink: &mut DiagnosticSink<'_>) -> (McpSource, IndexMap<String, ServiceTool>) {
-    let McpSpec { url, auth: credential, follow: _, command: _, tools: pinned } = spec;
+    let McpSpec { url, auth: credential, follow, command: _, tools: _ } = spec;
+    let follow = follow.unwrap_or(false);
     let at = FieldPath::spec(["mcp"]);
     base_url(url, &at.key("url"), "send a credential with `auth`", sink);
     let auth = credential.as_ref().map(|spec| {
@@ -36,13 +37,13 @@ pub(super) fn compile(spec: &McpSpec, sink: &mut DiagnosticSink<'_>) -> (McpSour
     let (mut inputs, mut outputs) = (Patterns::default(), Patterns::default());
     let mut tools = IndexMap::new();
     let at = at.key("tools");
-    for (name, spec) in pinned {
+    for (name, spec) in spec.pinned() {
         tools.insert(name.clone(), tool(name, spec, &at.key(name), (&mut inputs, &mut outputs), sink));
     }
-    if pinned.is_empty() {
+    if tools.is_empty() && !follow {
         sink.warning(&at, "pins no tool, so there is none", "run `tamis import mcp` to pin the server's tools");
     }
-    (McpSource { url: url.clone(), auth }, tools)
+    (McpSource { url: url.clone(), auth, follow }, tools)
 }
 
 fn tool(
@@ -70,7 +71,7 @@ fn tool(
     }
 }
 
-/// Derives the risk of a call from the annotations. The defaults are those of MCP: without a hint, a tool may destroy something.
+/// Derives the risk of a call from the annotations.
 fn risk(annotations: Option<&JsonText>, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> Risk {
     let parsed: Value = match annotations {
         Some(text) => serde_json::from_str(text.as_str()).unwrap_or_default(),
@@ -91,8 +92,7 @@ fn risk(annotations: Option<&JsonText>, at: &FieldPath, sink: &mut DiagnosticSin
     if parsed.get("title").is_some_and(|title| !title.is_string()) {
         sink.error(&at.key("title"), "is not a string", "write a display name, or remove it");
     }
-    let mutating = read_only != Some(true);
-    Risk { mutating, destructive: mutating && destructive != Some(false), idempotent: idempotent.unwrap_or(!mutating) }
+    Risk::of_hints(read_only, destructive, idempotent)
 }
 
 /// Returns the field, message and remedy for authentication that requests to an MCP server cannot carry.
@@ -120,7 +120,7 @@ pub(super) fn check_plan(
     plan: &ConfigurationPlanSpec,
     path: &FieldPath,
 ) -> Result<(), Stop> {
-    let Source::Mcp(McpSource { url: _, auth }) = &document.source else { return Ok(()) };
+    let Source::Mcp(McpSource { url: _, auth, follow: _ }) = &document.source else { return Ok(()) };
     let stop = |message: String, remedy: &str| Err(Stop::new(Reason::InvalidManifest, path.clone(), message, remedy));
     if let Some(PlanHeadersSpec { set, remove, forward: _ }) = &plan.headers
         && !(set.is_empty() && remove.is_empty())

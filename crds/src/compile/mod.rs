@@ -10,6 +10,7 @@ mod custom;
 mod egress;
 mod expose;
 mod filters;
+mod follow;
 mod groups;
 mod mcp;
 mod pause;

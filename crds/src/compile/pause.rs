@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tamis_config::{Access, BundleDocument, BundlePart, CallLimits, ExpositionDocument, ExpositionId, Snapshot};
+use tamis_config::{
+    Access, BundleDocument, BundlePart, CallLimits, ExpositionDocument, ExpositionId, Follow, Snapshot,
+};
 use tamis_engine::ReservedInput;
 
 use super::expose::{Previous, Stop};
@@ -149,7 +151,7 @@ fn kept(
 /// Returns `next` without its new tools: enforcement rises, and older filters may not be valid under it.
 fn tightened(before: &ExpositionDocument, next: &ExpositionDocument) -> ExpositionDocument {
     let mut kept = next.clone();
-    kept.tools.retain(|tool, _| before.tools.contains_key(tool));
+    kept.tools.retain(|tool, _| before.may_publish(tool));
     kept
 }
 
@@ -158,7 +160,23 @@ fn older(previous: &Previous<'_>, next: &ExpositionDocument, resources: &Resourc
     let mut kept = ExpositionDocument::clone(previous.document);
     // Tools of another service are unrelated to those of this one.
     let same = is_named(resources, next, &previous.service.name);
-    kept.tools.retain(|tool, _| same && next.tools.contains_key(tool));
+    if let Some(follow) = &kept.follow {
+        let next = match &next.follow {
+            Some(next) if same => next.clone(),
+            Some(_) | None => {
+                Follow { include: Some(next.tools.keys().filter(|_| same).cloned().collect()), exclude: Vec::new() }
+            }
+        };
+        kept.follow = Some(follow.narrowed(&next));
+    } else {
+        kept.tools.retain(|tool, _| same && next.may_publish(tool));
+    }
+    if kept.follow.is_some() {
+        // Its entries are filters, which stay, and new ones protect tools that had none.
+        for (tool, now) in next.tools.iter().filter(|(_, now)| now.filter.is_some()) {
+            kept.tools.entry(tool.clone()).or_insert_with(|| now.clone());
+        }
+    }
     for (tool, now) in kept.tools.iter_mut().filter_map(|(name, tool)| Some((tool, next.tools.get(name)?))) {
         if tool.filter.is_none() && now.filter.is_some() {
             tool.clone_from(now);

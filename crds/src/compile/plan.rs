@@ -78,7 +78,7 @@ impl Plan<'_> {
     fn apply(&self, document: &mut ServiceDocument) {
         let spec = &self.resource.spec;
         match &mut document.source {
-            Source::Http(HttpSource { base_url, auth }) | Source::Mcp(McpSource { url: base_url, auth }) => {
+            Source::Http(HttpSource { base_url, auth }) | Source::Mcp(McpSource { url: base_url, auth, follow: _ }) => {
                 if let Some(endpoint) = &spec.endpoint {
                     base_url.clone_from(endpoint);
                 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use tamis_config::{
-    Digest, FIRST_VERSION, HttpSource, Reason, ServiceDocument, ServiceTool, Source, lowest_service_version,
+    Digest, FIRST_VERSION, HttpSource, Reason, ServiceDocument, ServiceTool, Source, is_tool_name,
+    lowest_service_version,
 };
 use tamis_engine::{ResponseType, ToolFilter};
 use url::{Host, Url};
@@ -45,6 +46,11 @@ impl Service<'_> {
     /// Returns the tool names in the order of the manifest.
     pub(super) fn own_tools(&self) -> impl Iterator<Item = &str> {
         self.resource.spec.source().into_iter().flat_map(SourceSpec::tools)
+    }
+
+    /// Returns whether the tools are those that an MCP server lists at run time, so that they are not known.
+    pub(super) fn is_followed(&self) -> bool {
+        matches!(self.resource.spec.source(), Some(SourceSpec::Mcp(mcp)) if mcp.follow == Some(true))
     }
 
     /// Returns the declared shape of a tool's output.
@@ -226,10 +232,9 @@ fn account_headers(action: &ActionSpec, service: Option<&AuthSpec>, at: &FieldPa
     }
 }
 
-/// Checks a tool name. The conformance suite of MCP is stricter than its text.
+/// Checks a tool name.
 pub(super) fn tool_name(name: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
+    if !is_tool_name(name) {
         sink.error(at, "is not a valid tool name", "use 1 to 64 of A-Z a-z 0-9 _ . / -");
     }
 }

@@ -383,7 +383,7 @@ fn patterns_of_tool_names() {
         ("a", "A", false),
     ];
     for (pattern, text, expected) in table {
-        assert_eq!(tools::matches(pattern, text), expected, "{pattern} {text}");
+        assert_eq!(tamis_config::matches_pattern(pattern, text), expected, "{pattern} {text}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{ExpositionTool, Reason, ServiceDocument, ServiceTool};
+use tamis_config::{ExpositionTool, Reason, ServiceDocument, ServiceTool, matches_pattern};
 use tamis_engine::{Enforcement, ToolFilter};
 
 use super::Degraded;
@@ -96,12 +96,7 @@ impl<'r> Exposer<'_, 'r> {
         if document.tools.iter().filter(|(tool, _)| selection.selects(tool)).any(filtered) {
             return Ok(());
         }
-        let ServiceDocument { name, version, .. } = document;
-        let message =
-            format!("no filter applies: {name} {version} has no unnamed filter set and no filter in its manifest");
-        let remedy =
-            "add a ToolsFilters for it, name sets here, or write `filters: []` to publish its tools unfiltered";
-        Err(Stop::new(Reason::FilterSetNotFound, FieldPath::spec(["filters"]), message, remedy))
+        Err(no_filter(document))
     }
 
     /// Returns whether the filter of a served tool comes from a set.
@@ -217,11 +212,20 @@ impl<'r> Exposer<'_, 'r> {
     }
 
     /// Records a published tool whose filter is not an allow-list.
-    fn record_open_filter(&mut self, tool: &str, set: &str, judged: FilterVerdict) {
+    pub(super) fn record_open_filter(&mut self, tool: &str, set: &str, judged: FilterVerdict) {
         if judged == FilterVerdict::Open {
             self.open.push((tool.to_owned(), set.to_owned()));
         }
     }
+}
+
+/// Stops an exposition to which no filter applies, although it does not say that this is meant.
+pub(super) fn no_filter(service: &ServiceDocument) -> Stop {
+    let ServiceDocument { name, version, .. } = service;
+    let message =
+        format!("no filter applies: {name} {version} has no unnamed filter set and no filter in its manifest");
+    let remedy = "add a ToolsFilters for it, name sets here, or write `filters: []` to publish its tools unfiltered";
+    Stop::new(Reason::FilterSetNotFound, FieldPath::spec(["filters"]), message, remedy)
 }
 
 /// The name of the filter inside a manifest in documents.
@@ -263,7 +267,7 @@ impl<'r> Selection<'r> {
         let included = include.iter().flatten().enumerate().map(|(index, p)| (at.key("include").index(index), p, true));
         let excluded = exclude.iter().enumerate().map(|(index, p)| (at.key("exclude").index(index), p, false));
         for (path, pattern, included) in included.chain(excluded) {
-            if service.tools.keys().chain(lost).any(|tool| matches(pattern, tool)) {
+            if service.tools.keys().chain(lost).any(|tool| matches_pattern(pattern, tool)) {
                 continue;
             }
             if !pattern.contains(['*', '?']) {
@@ -286,37 +290,9 @@ impl<'r> Selection<'r> {
     }
 
     fn selects(&self, tool: &str) -> bool {
-        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, tool));
+        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches_pattern(pattern, tool));
         self.include.is_none_or(any) && !any(self.exclude)
     }
-}
-
-/// Matches a pattern in which `*` matches any text and `?` any character. Patterns and names are short, so a simple algorithm
-/// with backtracking to the last `*` is fast enough.
-pub(super) fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
-    let (mut p, mut t, mut back) = (0, 0, None);
-    while t < text.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                back = Some((p, t));
-                p += 1;
-            }
-            Some(c) if *c == b'?' || *c == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => match back {
-                Some((star, from)) => {
-                    back = Some((star, from + 1));
-                    p = star + 1;
-                    t = from + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|c| *c == b'*')
 }
 
 /// Lists at most ten names, so that a message stays on one line.

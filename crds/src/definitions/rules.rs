@@ -181,7 +181,19 @@ fn manifest() -> Vec<(&'static str, Json)> {
         ("HttpSpec.baseUrl", upstream_url("move parameters to `request.query`")),
         ("HttpSpec.actions", tools()),
         ("McpSpec.url", upstream_url("send a credential with `auth`")),
-        ("McpSpec.follow", rules([("!self", "true is not implemented yet; set false")])),
+        (
+            "McpSpec",
+            rules([
+                (
+                    "!has(self.follow) || !self.follow || !has(self.tools) || size(self.tools) == 0",
+                    "must not pin tools if `follow` is true; remove `tools`, or `follow`",
+                ),
+                (
+                    "has(self.tools) || (has(self.follow) && self.follow)",
+                    "must have `tools`, or `follow: true`; run `tamis import mcp` to pin the server's tools",
+                ),
+            ]),
+        ),
         ("McpSpec.tools", tools()),
         (
             "ActionSpec.method",

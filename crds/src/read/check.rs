@@ -38,9 +38,16 @@ impl Spec for ServiceManifestSpec {
                 bounded(http.actions.len(), &FieldPath::spec(["http", "actions"]), sink);
             }
             Some(SourceSpec::Mcp(mcp)) => {
-                bounded(mcp.tools.len(), &FieldPath::spec(["mcp", "tools"]), sink);
-                if mcp.follow == Some(true) {
-                    sink.error(&FieldPath::spec(["mcp", "follow"]), "true is not implemented yet", "write false");
+                let at = FieldPath::spec(["mcp", "tools"]);
+                bounded(mcp.pinned().count(), &at, sink);
+                let follows = mcp.follow == Some(true);
+                if follows && mcp.pinned().next().is_some() {
+                    let message = "pins tools, but `follow: true` publishes what the server lists";
+                    sink.error(&at, message, "remove `tools`, or `follow`");
+                }
+                if !follows && mcp.tools.is_none() {
+                    let remedy = "run `tamis import mcp` to pin the server's tools, or write `follow: true`";
+                    sink.error(&at, "is missing", remedy);
                 }
             }
             None => {}

@@ -27,6 +27,12 @@ use super::{ExpositionStatus, Later, LocalName, NamespacedName, Quantity, Servic
     printcolumn(name = "Tools", type_ = "integer", json_path = ".status.tools"),
     printcolumn(name = "Unfiltered", type_ = "integer", priority = 1, json_path = ".status.unfiltered"),
     printcolumn(name = "Saved", type_ = "string", json_path = ".status.saved"),
+    printcolumn(
+        name = "Upstream",
+        type_ = "string",
+        priority = 1,
+        json_path = ".status.conditions[?(@.type==\"Upstream\")].reason"
+    ),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
     printcolumn(
         name = "Reason",

@@ -104,7 +104,7 @@ impl<'m> SourceSpec<'m> {
     pub fn tools(self) -> impl Iterator<Item = &'m str> {
         let (actions, pinned) = match self {
             Self::Http(http) => (Some(http.actions.keys()), None),
-            Self::Mcp(mcp) => (None, Some(mcp.tools.keys())),
+            Self::Mcp(mcp) => (None, mcp.tools.as_ref().map(IndexMap::keys)),
         };
         actions.into_iter().flatten().chain(pinned.into_iter().flatten()).map(String::as_str)
     }

@@ -7,7 +7,8 @@ use tamis_engine::JsonText;
 
 use super::{AuthSpec, Later};
 
-/// An MCP server. Its tools are pinned: the gateway publishes a tool only while the server lists it as it is written here.
+/// An MCP server. Its tools are pinned: the gateway publishes a tool only while the server lists it as it is written here. With
+/// `follow`, it publishes what the server lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct McpSpec {
@@ -16,14 +17,23 @@ pub struct McpSpec {
     /// How requests are authenticated: `header`, `bearer`, `basic` or `query`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<AuthSpec>,
-    /// Whether to publish the tools that the server lists at run time. Only `false`, the default, is implemented yet.
+    /// Whether to publish the tools that the server lists at run time. `tools` is then empty. Default: false. Refused under
+    /// `Enforced` and with CustomTools, which need pinned tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow: Option<bool>,
     /// Not implemented yet: a program that is the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Later>,
-    /// The server's tools by name. `tamis import mcp` writes them.
-    pub tools: IndexMap<String, McpToolSpec>,
+    /// The server's tools by name. `tamis import mcp` writes them. Required unless `follow` is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<IndexMap<String, McpToolSpec>>,
+}
+
+impl McpSpec {
+    /// Returns the pinned tools by name.
+    pub fn pinned(&self) -> impl Iterator<Item = (&String, &McpToolSpec)> {
+        self.tools.iter().flatten()
+    }
 }
 
 /// A pinned tool: what the server must list for the gateway to publish it.

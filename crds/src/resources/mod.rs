@@ -44,7 +44,8 @@ pub use scaling::{
     AutoscalingSpec, DisruptionBudgetSpec, ScalingBehavior, ScalingPolicy, ScalingRules, ScalingUnit, SelectPolicy,
 };
 pub use status::{
-    ExpositionStatus, FilterSetStatus, GatewayGroupStatus, ResourceStatus, StatusCondition, status_fields,
+    ExpositionStatus, FilterSetStatus, GatewayGroupStatus, ResourceStatus, StatusCondition, UpstreamStatus,
+    status_fields,
 };
 pub use tools::{CustomToolSpec, CustomTools, CustomToolsSpec};
 

@@ -16,6 +16,9 @@ pub struct ExpositionStatus {
     /// The URL for MCP clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// Where calls go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<UpstreamStatus>,
     /// The number of published tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<u32>,
@@ -32,10 +35,22 @@ pub struct ExpositionStatus {
     /// The percentage of the tools' output, in bytes, that the filters have removed, as in `93%`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
-    /// `Accepted`, `ResolvedRefs`, `Programmed`, and `Ready`, which summarizes them.
+    /// `Accepted`, `ResolvedRefs`, `Programmed`, and `Ready`, which summarizes them; for an MCP server also `Upstream`, which is
+    /// not a part of `Ready`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<StatusCondition>,
+}
+
+/// Where the calls of an exposition go.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpstreamStatus {
+    /// The base URL of an HTTP API, or the endpoint of an MCP server.
+    pub url: String,
+    /// The ConfigurationPlan that changed the address. Absent if the address is that of the ServiceManifest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
 }
 
 /// A filter set in use.
@@ -118,6 +133,7 @@ mod tests {
         let exposition = ExpositionStatus {
             observed_generation: Some(1),
             url: Some(String::new()),
+            upstream: Some(UpstreamStatus::default()),
             tools: Some(1),
             unfiltered: Some(1),
             filters: vec![FilterSetStatus::default()],

@@ -195,6 +195,14 @@ pub(super) const SERVICES: &[Case] = &[
         ),
     ),
     yaml(
+        "A server that is followed and pinned",
+        document!(
+            "ServiceManifest",
+            "  version: 1.0.0\n  mcp:\n    url: https://mcp.example.com/mcp\n    follow: true\n    tools:\n      list:\n        inputSchema: \
+             {type: object}\n"
+        ),
+    ),
+    yaml(
         "Addresses",
         document!(
             "ServiceManifest",

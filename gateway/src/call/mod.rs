@@ -31,6 +31,7 @@ use crate::shares::{Grant, Resource};
 use crate::trace::{CallTrace, Traces};
 use crate::upstream::{self, Answer, CallBounds, CallContext, UpstreamError};
 use crate::validation::{self, ArgumentsError};
+use crate::watch::Watch;
 use explain::{category, explain};
 use request::Limits;
 pub(crate) use request::{Caller, ToolCall};
@@ -208,7 +209,9 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
     let begun = Instant::now();
     let answered = exposition.service.upstream.call(&target, &arguments, context).await;
     if exposition.service.upstream.take_change() {
-        active.gateway.note_withheld(&exposition.service);
+        let watch = exposition.watch.as_deref().map(|lease| &**lease);
+        active.gateway.note_withheld(watch.map_or(&exposition.service, |watch| &watch.service));
+        watch.into_iter().for_each(Watch::note_listed);
     }
     match answered {
         Ok(answer) => {

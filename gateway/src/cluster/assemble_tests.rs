@@ -54,6 +54,7 @@ fn document(name: &str, service: &ServiceDocument, rate: u32, handles: &[&str]) 
         audit: Audit::Digest,
         tokens: tamis_config::TokenSettings::default(),
         inputs: None,
+        follow: None,
     }
 }
 

@@ -6,14 +6,17 @@ mod list;
 mod schema;
 mod toolset;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
+use tamis_config::acks::{FollowedTools, NAMED_TOOLS, UpstreamReport};
 use tamis_config::carrier::Unreadable;
-use tamis_config::{Access, Audit, CallLimits, ExpositionDocument, ExpositionId, OutputLimits, TokenSettings, reads};
+use tamis_config::{
+    Access, Audit, CallLimits, ExpositionDocument, ExpositionId, OutputLimits, TokenSettings, matches_pattern, reads,
+};
 use tamis_engine::{Budget, Call, Enforcement, Factor, Report, TokenCounter, Tokenizer};
 use tamis_tokens::{TokenizerName, Vocabulary};
 
@@ -25,7 +28,8 @@ use crate::options::GatewayLimits;
 use crate::registry::Shared;
 use crate::service::Service;
 use crate::shares::Share;
-use crate::upstream::{CredentialScope, Credentials, Handles, Withheld};
+use crate::upstream::{CredentialScope, Credentials, Handles, Listed, Withheld};
+use crate::watch::{self, Lease, Watch};
 
 pub use cost::ListedTools;
 pub(crate) use list::{PAGE, Page, ToolList};
@@ -69,6 +73,10 @@ pub(crate) struct Exposition {
     /// The counters of each tool, in the order of the tools. Found in `series` by the first calls, since most expositions and
     /// tools are idle.
     tool_series: OnceLock<Box<[OnceLock<Arc<ToolSeries>>]>>,
+    /// Its document, if it publishes what a server lists.
+    pub(crate) followed: Option<Arc<ExpositionDocument>>,
+    /// Keeps the watch of its MCP server going; none for any other service.
+    pub(crate) watch: Option<Arc<Lease>>,
     /// The published tools that are withheld; none if there are none.
     withheld: ArcSwapOption<BTreeMap<String, Withheld>>,
 }
@@ -89,6 +97,21 @@ impl Exposition {
         if !reads(document.format_version) {
             return Err(Unreadable::TooNew(document.format_version).to_string());
         }
+        let handles = Handles::new(&document.credentials)?;
+        let watch = gateway.watches.of(service, &document.id, &handles);
+        let whole = document;
+        let followed = document.follow.as_ref().map(|_| Arc::clone(document));
+        let (document, service) = match (&document.follow, &watch) {
+            (None, _) if service.upstream.follows() => return Err(UNFOLLOWED.to_owned()),
+            (None, _) => (Arc::clone(document), Arc::clone(service)),
+            (Some(_), _) if document.enforcement == Enforcement::Enforced => return Err(NOT_PINNED.to_owned()),
+            (Some(follow), Some(watch)) if service.upstream.follows() => {
+                let service = watch.derived().map_or_else(|| Arc::clone(service), |derived| derived.service);
+                (Arc::new(watch::effective(document, follow, &service.document)), service)
+            }
+            (Some(_), _) => return Err(UNFOLLOWED.to_owned()),
+        };
+        let (document, service) = (&document, &service);
         let limits = ceilings(&document.limits, &gateway.options.limits);
         let id = previous.map_or_else(|| Arc::new(document.id.clone()), |previous| Arc::clone(&previous.id));
         let most_expressions = gateway.options.limits.namespace_expressions;
@@ -104,7 +127,6 @@ impl Exposition {
             Some(previous) => Arc::clone(&previous.series),
             None => Arc::new(ExpositionSeries::new(&id, gateway.options.tool_series, &set)),
         };
-        let handles = Handles::new(&document.credentials)?;
         let TokenSettings { tokenizer, factor: _ } = document.tokens;
         let counts = set.counts_tokens() || limits.output.tokens.is_some();
         let vocabulary = tokenizer.vocabulary();
@@ -113,9 +135,11 @@ impl Exposition {
         let share = gateway.shares.of(&id);
         let exposition = Self {
             id,
-            digest: digest(document),
+            digest: digest(whole),
             enforcement: document.enforcement,
             access: document.access.clone(),
+            followed,
+            watch,
             handles,
             limits,
             audit: document.audit,
@@ -271,6 +295,47 @@ impl Exposition {
         self.withheld.load_full()
     }
 
+    /// Returns what is known of the MCP server that the exposition publishes; none for any other service.
+    pub(crate) fn upstream_report(&self) -> Option<UpstreamReport> {
+        let watch = self.watch.as_ref()?;
+        let report = watch::report(watch.reach(), self.withheld().as_deref());
+        Some(UpstreamReport { followed: self.followed_tools(), ..report })
+    }
+
+    /// Returns whether it publishes this service, or what the followed server of this service lists.
+    pub(crate) fn is_of_server(&self, service: &Arc<Service>) -> bool {
+        Arc::ptr_eq(&self.service, service) || self.watch.as_ref().is_some_and(|own| Arc::ptr_eq(&own.service, service))
+    }
+
+    /// Returns whether this watch is that of its server.
+    pub(crate) fn is_watched_by(&self, watch: &Arc<Watch>) -> bool {
+        self.watch.as_ref().is_some_and(|own| own.is(watch))
+    }
+
+    /// Returns the list that it follows; none for pinned tools, and before the server was reached.
+    pub(crate) fn listed(&self) -> Option<Arc<Listed>> {
+        self.followed.as_ref()?;
+        Some(self.watch.as_ref()?.derived()?.listed)
+    }
+
+    /// Returns what it publishes of what its server lists; none for pinned tools.
+    fn followed_tools(&self) -> Option<FollowedTools> {
+        let document = self.followed.as_ref()?;
+        let listed = self.listed().unwrap_or_default();
+        let follow = document.follow.as_ref()?;
+        // Before the server was reached, no name has been compared.
+        let names = document.tools.keys().chain(follow.include.iter().flatten()).chain(&follow.exclude);
+        let names = names.filter(|_| self.listed().is_some());
+        let unmatched = names.filter(|name| !listed.tools.keys().any(|tool| matches_pattern(name, tool)));
+        let unmatched: BTreeSet<&String> = unmatched.collect();
+        Some(FollowedTools {
+            tools: self.tools().len(),
+            unfiltered: self.tools().values().filter(|tool| !tool.filtered).count(),
+            left_out: listed.invalid + listed.ended.map_or(0, |(_, excess)| excess),
+            unmatched: unmatched.into_iter().take(NAMED_TOOLS).cloned().collect(),
+        })
+    }
+
     /// Takes over from the upstream which tools are withheld. Returns whether those of the list have changed.
     pub(crate) fn update_withheld(&self, store: &dyn Credentials) -> bool {
         let all = self.service.upstream.withheld(self.credentials(store));
@@ -284,6 +349,10 @@ impl Exposition {
         names(before.as_ref()) != names(now.as_ref())
     }
 }
+
+/// Why a followed server is not published: the last check, after those of the compile step.
+const NOT_PINNED: &str = "the tools of a followed MCP server are not published under Enforced; pin them";
+const UNFOLLOWED: &str = "the exposition and its service differ in whether the MCP server is followed";
 
 /// Returns the error for regular expressions of `whose` filters that take more than `most` bytes, with the remedy.
 pub(crate) fn too_large(whose: &str, most: usize) -> String {

@@ -81,6 +81,10 @@ impl Gateway {
             }
             std::future::pending::<()>().await;
         };
+        let upstreams = async {
+            self.watch_upstreams(&shutdown).await;
+            std::future::pending::<()>().await;
+        };
         let workers = Workers::start(self.options.workers);
         let stalled = || self.metrics.worker_stalls.inc();
         tokio::select! {
@@ -88,6 +92,7 @@ impl Gateway {
             () = workers.watch(stalled) => {}
             () = flag => {}
             () = certificates => {}
+            () = upstreams => {}
         }
         // Calls whose clients disconnected, and then their records.
         self.detached.close();

@@ -50,6 +50,7 @@ pub use credentials::{LocalCredentials, environment_variable};
 pub use egress::{Destination, EgressPolicy, InvalidDestination};
 pub use error::UpstreamError;
 pub use mcp::{Difference, Withheld};
+pub(crate) use mcp::{LeftOut, Listed, StreamEnd};
 pub use service::{InvalidService, Upstream};
 
 pub(crate) use client::error_chain;

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::alias::AliasPlan;
 use super::http::HttpService;
-use super::mcp::{McpService, Withheld};
+use super::mcp::{Listed, McpService, Peer, StreamEnd, Withheld};
 use super::{Answer, Arguments, CallContext, Client, CredentialScope, UpstreamError};
 
 /// A service, parsed once, called often.
@@ -113,6 +113,73 @@ impl Upstream {
             }
         }
         withheld
+    }
+
+    /// Prepares the calls of the tools that a followed server lists now. `document` is that of this service with these tools.
+    ///
+    /// # Errors
+    /// Names the first field that cannot be used.
+    pub(crate) fn derived(&self, document: &Arc<ServiceDocument>) -> Result<Self, InvalidService> {
+        let calls = match (&self.calls, &document.source) {
+            (Calls::Mcp(service), Source::Mcp(source)) => Calls::Mcp(Box::new(service.derived(source, document)?)),
+            _ => return Err(InvalidService::new("source", "is not an MCP server that is followed")),
+        };
+        Ok(Self {
+            client: Arc::clone(&self.client),
+            destinations: self.destinations.clone(),
+            calls,
+            aliases: IndexMap::new(),
+        })
+    }
+
+    /// Returns whether the tools are published as an MCP server lists them.
+    pub(crate) fn follows(&self) -> bool {
+        self.server().is_some_and(McpService::follows)
+    }
+
+    /// Returns the tools of a followed server as they were listed last; none before that.
+    pub(crate) fn listed(&self, credentials: CredentialScope<'_>) -> Option<Arc<Listed>> {
+        self.server()?.listed(credentials)
+    }
+
+    /// Returns the MCP server, if the service is one.
+    fn server(&self) -> Option<&McpService> {
+        match &self.calls {
+            Calls::Http(_) => None,
+            Calls::Mcp(service) => Some(service),
+        }
+    }
+
+    /// Returns whether the upstream has a list of tools that the gateway watches.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.server().is_some()
+    }
+
+    /// Returns what is known of an MCP server with these credentials; none for any other kind of service.
+    ///
+    /// # Errors
+    /// The credential is missing or may not be used.
+    pub(crate) fn peer(&self, credentials: CredentialScope<'_>) -> Option<Result<Arc<Peer>, UpstreamError>> {
+        self.server().map(|server| server.peer(credentials))
+    }
+
+    /// Reads the list of an MCP server, and compares its tools. Any other service has none.
+    ///
+    /// # Errors
+    /// [`UpstreamError`].
+    pub(crate) async fn read_list(&self, context: CallContext<'_>) -> Result<(), UpstreamError> {
+        match self.server() {
+            Some(server) => Box::pin(server.read_list(context)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the announcements of an MCP server until their stream ends. `opened` is called when none can be missed any more.
+    pub(crate) async fn listen(&self, context: CallContext<'_>, opened: &(dyn Fn() + Sync)) -> StreamEnd {
+        match self.server() {
+            Some(server) => Box::pin(server.listen(context, opened)).await,
+            None => StreamEnd::Unsupported,
+        }
     }
 
     /// Returns whether the tools that are withheld have changed since the last time.

@@ -190,6 +190,7 @@ pub(crate) fn exposition(
         audit: tamis_config::Audit::Digest,
         tokens: tamis_config::TokenSettings::default(),
         inputs: None,
+        follow: None,
     }
 }
 

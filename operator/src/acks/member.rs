@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use tamis_config::acks::{Ack, AckState, Saved};
+use tamis_config::acks::{Ack, AckState, Saved, UpstreamReport};
 use tamis_config::{Digest, ExpositionId, Reason};
 
 use super::Totals;
+use super::upstream;
 use crate::status::message;
 
 /// How long the last known state of a gateway stays valid after its stream has ended, and how long a new gateway may
@@ -73,6 +74,8 @@ pub(super) struct Member {
     /// The version that the gateway reports. Empty before the first snapshot.
     version: String,
     acks: HashMap<ExpositionId, (Digest, AckState)>,
+    /// What the gateway has seen of the MCP servers behind expositions.
+    upstreams: HashMap<ExpositionId, UpstreamReport>,
     saved: HashMap<ExpositionId, Totals>,
 }
 
@@ -85,6 +88,7 @@ impl Member {
             instance: None,
             version: String::new(),
             acks: HashMap::new(),
+            upstreams: HashMap::new(),
             saved: HashMap::new(),
         }
     }
@@ -150,6 +154,7 @@ impl Member {
             self.link = Link::Lost;
             self.is_synced = false;
             self.acks = HashMap::new();
+            self.upstreams = HashMap::new();
         }
         lost
     }
@@ -157,6 +162,40 @@ impl Member {
     /// Returns whether the stream is open. A difference that arrives before the first snapshot is ignored.
     pub(super) fn is_open(&self) -> bool {
         self.link == Link::Open
+    }
+
+    /// Takes over what the gateway has seen of upstreams. Returns the expositions for which that has changed.
+    pub(super) fn see(&mut self, acks: &[Ack], removed: &[ExpositionId]) -> Vec<ExpositionId> {
+        let mut changed: Vec<ExpositionId> =
+            removed.iter().filter(|id| self.upstreams.remove(id).is_some()).cloned().collect();
+        for Ack { id, upstream, .. } in acks {
+            let before = match upstream {
+                Some(report) if self.upstreams.len() < MAX_EXPOSITIONS || self.upstreams.contains_key(id) => {
+                    self.upstreams.insert(id.clone(), upstream::bounded(report))
+                }
+                Some(_) => continue,
+                None => self.upstreams.remove(id),
+            };
+            if before.as_ref() != self.upstreams.get(id) {
+                changed.push(id.clone());
+            }
+        }
+        changed
+    }
+
+    /// Takes over everything that the gateway has seen of upstreams. Returns the expositions for which that has changed.
+    pub(super) fn see_all(&mut self, acks: &[Ack]) -> Vec<ExpositionId> {
+        let before = std::mem::take(&mut self.upstreams);
+        self.see(acks, &[]);
+        let gone = before.keys().filter(|id| !self.upstreams.contains_key(*id));
+        let new = self.upstreams.iter().filter(|(id, report)| before.get(*id) != Some(*report)).map(|(id, _)| id);
+        gone.chain(new).cloned().collect()
+    }
+
+    /// Returns what the gateway has seen of the upstream of an exposition, if the gateway counts.
+    pub(super) fn upstream(&self, id: &ExpositionId) -> Option<&UpstreamReport> {
+        let counts = self.is_synced && self.readiness != Readiness::NotReady;
+        self.upstreams.get(id).filter(|_| counts)
     }
 
     /// Applies a snapshot: everything that the gateway has processed. Returns the expositions whose state changed, or

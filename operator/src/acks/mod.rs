@@ -4,6 +4,7 @@
 //! client   one task per endpoint: streams /acks and forwards the events           I/O
 //! sse      bytes -> events                                                        pure
 //! table    events and required documents -> what every ready gateway has loaded   pure
+//! upstream what gateways have seen of MCP servers -> the worst of it              pure
 //! ```
 //!
 //! The caller passes the list of gateways to [`Endpoints::set`] and [`Table::set_endpoints`], passes each
@@ -15,6 +16,7 @@ mod client;
 mod member;
 mod sse;
 mod table;
+mod upstream;
 
 pub use client::{Endpoint, Endpoints, GatewayEvent, Trust};
 pub use member::Readiness;

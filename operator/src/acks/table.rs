@@ -9,12 +9,12 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use tamis_config::acks::{AckEvent, Saved};
+use tamis_config::acks::{AckEvent, Saved, UpstreamReport};
 use tamis_config::{Digest, ExpositionId};
 use tamis_crds::ObjectName;
 
 use super::member::{Answer, GRACE, Member, Readiness};
-use super::{Programmed, StreamEvent, Totals};
+use super::{Programmed, StreamEvent, Totals, upstream};
 use crate::status::message;
 use crate::verdict::RequiredDocument;
 
@@ -31,6 +31,8 @@ pub struct AckChanges {
     pub expositions: Vec<ExpositionId>,
     /// Expositions for which [`Table::saved`] has changed.
     pub counted: Vec<ExpositionId>,
+    /// Expositions for which [`Table::upstream`] may have changed.
+    pub upstreams: Vec<ExpositionId>,
     /// One entry for each exposition whose newest document is now loaded everywhere for the first time: the time since
     /// the change was first seen. `tamis_programmed_seconds` observes it.
     pub loaded: Vec<Duration>,
@@ -43,6 +45,7 @@ impl AckChanges {
     pub fn merge(&mut self, other: Self) {
         self.expositions.extend(other.expositions);
         self.counted.extend(other.counted);
+        self.upstreams.extend(other.upstreams);
         self.loaded.extend(other.loaded);
         self.groups.extend(other.groups);
     }
@@ -50,7 +53,8 @@ impl AckChanges {
     /// Returns whether nothing has changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.expositions.is_empty() && self.counted.is_empty() && self.loaded.is_empty() && self.groups.is_empty()
+        let Self { expositions, counted, upstreams, loaded, groups } = self;
+        expositions.is_empty() && counted.is_empty() && upstreams.is_empty() && loaded.is_empty() && groups.is_empty()
     }
 }
 
@@ -168,6 +172,7 @@ impl Table {
             StreamEvent::Ack(AckEvent::Snapshot { instance, version, format_versions: _, expositions, saved }) => {
                 let counted = member.counts();
                 member.set_version(&version);
+                changes.upstreams.extend(member.see_all(&expositions));
                 let changed = member.snapshot(expositions);
                 let past = member.begin(instance);
                 if member.counts() != counted {
@@ -180,6 +185,7 @@ impl Table {
                 changed
             }
             StreamEvent::Ack(AckEvent::Changed { expositions, removed }) if member.is_open() => {
+                changes.upstreams.extend(member.see(&expositions, &removed));
                 Some(member.change(expositions, &removed))
             }
             StreamEvent::Ack(AckEvent::Counted { saved }) if member.is_open() => {
@@ -308,6 +314,15 @@ impl Table {
         let group = self.groups.get(group)?;
         let running = group.members.values().filter_map(|member| member.saved(id));
         running.chain(group.past.get(id).copied()).reduce(Totals::plus)
+    }
+
+    /// Returns the worst that the gateways of a group have seen of the upstream of an exposition. Returns `None` if no gateway
+    /// has reported on it.
+    #[must_use]
+    pub fn upstream(&self, group: &ObjectName, id: &ExpositionId) -> Option<&UpstreamReport> {
+        let members = self.groups.get(group)?.members.values();
+        // Of equal ones the first, so that the message does not depend on who reported last.
+        members.filter_map(|member| member.upstream(id)).reduce(upstream::worse)
     }
 
     /// Returns the versions of a group's connected gateways.

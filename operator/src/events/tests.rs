@@ -43,6 +43,7 @@ impl Life {
             verdict: &self.verdict,
             programmed: &self.programmed,
             saved: None,
+            upstream: None,
             now: "2026-01-02T03:04:05Z".parse().unwrap(),
         });
         let Some(next) = next else { return Vec::new() };

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tamis_config::carrier::decode_exposition;
-use tamis_config::{Condition, ExpositionPayload, Reason, Stopped};
+use tamis_config::{Condition, ExpositionDocument, ExpositionPayload, HttpSource, McpSource, Reason, Source, Stopped};
 use tamis_crds::{Compilation, Degraded, Diagnostic, ObjectName};
 
 use super::{Own, Plan, Planned, Settings, id, owns_status_of, url};
 use crate::cluster_state::{ClusterState, Members, Object};
 use crate::object::{Kind, ObjectKey};
-use crate::verdict::{Exposed, Finding, PlanCondition, RequiredDocument, Verdict};
+use crate::verdict::{Exposed, Finding, PlanCondition, RequiredDocument, UpstreamAddress, Verdict};
 
 type Diagnostics<'c> = BTreeMap<&'c str, Vec<&'c Diagnostic>>;
 
@@ -126,6 +126,8 @@ fn exposed(world: &ClusterState, name: &ObjectName, compilation: &Compilation, p
         } else if let Ok(ExpositionPayload::Serve(served)) = payload {
             exposed.tools = served.tools.len();
             exposed.unfiltered = served.unfiltered();
+            exposed.follows = served.follow.is_some();
+            exposed.upstream = upstream(world, name, &served, compilation);
             let mut sets: Vec<(String, usize)> = Vec::new();
             for set in served.tools.values().filter_map(|tool| tool.filter_set.as_ref()) {
                 match sets.iter_mut().find(|(known, _)| known == set) {
@@ -168,12 +170,32 @@ fn exposed(world: &ClusterState, name: &ObjectName, compilation: &Compilation, p
     verdict.exposed = Some(exposed);
 }
 
+/// Returns where the calls of a served exposition go.
+fn upstream(
+    world: &ClusterState,
+    name: &ObjectName,
+    served: &ExpositionDocument,
+    compilation: &Compilation,
+) -> Option<UpstreamAddress> {
+    let (url, is_watched) = match &compilation.snapshot.services.get(&served.service)?.source {
+        Source::Http(HttpSource { base_url, auth: _ }) => (base_url, false),
+        Source::Mcp(McpSource { url, auth: _, follow: _ }) => (url, true),
+    };
+    let exposition = world.get(Kind::Exposition, name)?.resources.expositions.first();
+    let plan = exposition.and_then(|exposition| exposition.spec.configuration_plan.as_ref()).and_then(|named| {
+        let plan = ObjectName { namespace: name.namespace.clone(), name: named.name.clone() };
+        let plan = world.get(Kind::ConfigurationPlan, &plan)?.resources.plans.first()?;
+        plan.spec.endpoint.is_some().then(|| named.name.clone())
+    });
+    Some(UpstreamAddress { url: url.clone(), plan, is_watched })
+}
+
 /// The finding for a stopped exposition that no diagnostic explains. A document of a newer operator may state a reason
 /// that is not known here ([`Reason::Stopped`]): until the exposition is compiled again, it is pending.
 fn of_stop(stopped: &Stopped) -> Finding {
     let reason = match stopped.reason.condition() {
         Condition::Accepted | Condition::ResolvedRefs => stopped.reason,
-        Condition::Programmed | Condition::Ready => Reason::Pending,
+        Condition::Programmed | Condition::Ready | Condition::Upstream => Reason::Pending,
     };
     Finding::error(reason, stopped.message.clone())
 }

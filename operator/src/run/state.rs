@@ -410,7 +410,7 @@ impl State {
 
     /// Marks the statuses that new acks affect.
     pub(super) fn on_ack_changes(&mut self, changes: AckChanges) {
-        let AckChanges { expositions, counted, loaded, groups } = changes;
+        let AckChanges { expositions, counted, upstreams, loaded, groups } = changes;
         for took in loaded {
             self.metrics.programmed(took);
         }
@@ -419,6 +419,18 @@ impl State {
         }
         for id in expositions.into_iter().chain(counted) {
             self.mark_status(&ObjectName { namespace: id.namespace, name: id.name });
+        }
+        for id in upstreams {
+            let name = ObjectName { namespace: id.namespace, name: id.name };
+            self.mark_upstream(ObjectKey { kind: Kind::Exposition, name });
+        }
+    }
+
+    /// Marks the status of an exposition whose upstream has another state: at once, or after a rest if that happens often.
+    fn mark_upstream(&mut self, key: ObjectKey) {
+        match self.statuses.rest_of(&key, self.now) {
+            None => drop(self.cluster.dirty.status.insert(key)),
+            Some(rest) => self.requeue_after(rest, Requeue::Status(key)),
         }
     }
 

@@ -31,6 +31,10 @@ const STALE: Duration = Duration::from_millis(100);
 /// applied in any order.
 const NEW: Duration = Duration::from_secs(2);
 
+/// How long the status of an exposition rests after its upstream has changed. A server that comes and goes does not cause a write
+/// each time.
+const UPSTREAM: Duration = Duration::from_secs(10);
+
 /// Statuses in flight, and objects that wait for one.
 #[derive(Debug, Default)]
 pub(super) struct Statuses {
@@ -46,6 +50,8 @@ pub(super) struct Statuses {
     not_kept: BTreeMap<ObjectKey, Value>,
     /// New objects with missing references, and since when.
     dangling: BTreeMap<ObjectKey, Instant>,
+    /// Expositions whose upstream has changed, and until when their statuses rest.
+    resting: HashMap<ObjectKey, Instant>,
 }
 
 /// A status write in flight.
@@ -63,6 +69,18 @@ impl Statuses {
     pub(super) fn slowly(&mut self, key: ObjectKey, now: Instant) {
         self.slow.insert(key);
         self.slow_at.get_or_insert(now + SLOW);
+    }
+
+    /// Returns how long to wait before the status of an exposition shows another state of its upstream; `None` to show it now.
+    pub(super) fn rest_of(&mut self, key: &ObjectKey, now: Instant) -> Option<Duration> {
+        self.resting.retain(|_, until| *until > now);
+        match self.resting.get(key) {
+            Some(until) => Some(until.saturating_duration_since(now)),
+            None => {
+                self.resting.insert(key.clone(), now + UPSTREAM);
+                None
+            }
+        }
     }
 
     /// Marks an object whose status is to be computed.
@@ -157,6 +175,7 @@ impl State {
         let programmed = self.table.programmed(&verdict.documents, now);
         let wanted = self.required.get(&key.name).filter(|_| key.kind == Kind::Exposition);
         let saved = wanted.and_then(|wanted| self.table.saved(&wanted.group, &wanted.id));
+        let upstream = wanted.and_then(|wanted| self.table.upstream(&wanted.group, &wanted.id));
         let input = StatusInput {
             kind: key.kind,
             generation: object.generation,
@@ -164,6 +183,7 @@ impl State {
             verdict: &verdict,
             programmed: &programmed,
             saved,
+            upstream,
             now: time,
         };
         let status = status::desired(&input)?;
@@ -301,6 +321,25 @@ mod tests {
         assert_eq!([statuses.next(), statuses.next()], [Some(key("a")), None]);
         statuses.ended(&key("a"));
         assert_eq!(statuses.next(), None);
+    }
+
+    #[test]
+    fn an_upstream_that_comes_and_goes_is_shown_every_ten_seconds() {
+        let (mut statuses, now) = (Statuses::default(), Instant::now());
+        let after = |seconds| now + Duration::from_secs(seconds);
+        for (seconds, name, rest) in [
+            (0, "a", None),
+            (1, "a", Some(9)),
+            (1, "b", None),
+            (9, "a", Some(1)),
+            (10, "a", None),
+            (19, "a", Some(1)),
+            (40, "a", None),
+        ] {
+            let expected = rest.map(Duration::from_secs);
+            assert_eq!(statuses.rest_of(&key(name), after(seconds)), expected, "{name} after {seconds} s");
+        }
+        assert_eq!(statuses.resting.len(), 1, "rests that are over are forgotten");
     }
 
     #[test]

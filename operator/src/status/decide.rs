@@ -99,7 +99,7 @@ fn lost_or_awaited(before: Option<Seen<'_>>) -> Truth {
 fn unfiltered(exposed: &Exposed) -> Option<String> {
     let Exposed { tools, unfiltered, .. } = exposed;
     let are = if *unfiltered == 1 { "is" } else { "are" };
-    (*unfiltered > 0).then(|| format!("{unfiltered} of {tools} tools {are} published unfiltered"))
+    (*unfiltered > 0 && !exposed.follows).then(|| format!("{unfiltered} of {tools} tools {are} published unfiltered"))
 }
 
 /// Decides `Ready` from the other conditions.

@@ -14,6 +14,7 @@ pub(crate) mod message;
 mod saved;
 #[cfg(test)]
 mod tests;
+mod upstream;
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -22,6 +23,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use tamis_config::Condition;
+use tamis_config::acks::UpstreamReport;
 use tamis_crds::resources::{
     ExpositionStatus, FilterSetStatus, GatewayGroupStatus, ResourceStatus, StatusCondition, status_fields,
 };
@@ -48,6 +50,8 @@ pub struct StatusInput<'a> {
     pub programmed: &'a Programmed,
     /// The totals of an exposition. `None` if no gateway has reported any since the operator started.
     pub saved: Option<Totals>,
+    /// The worst that gateways have seen of an exposition's MCP server. `None` if none has reported on it.
+    pub upstream: Option<&'a UpstreamReport>,
     /// The time of transitions.
     pub now: Timestamp,
 }
@@ -68,11 +72,13 @@ pub fn desired(input: &StatusInput<'_>) -> Option<Value> {
     }
     let programmed = decide::programmed(input);
     let ready = decide::ready(input, &accepted, &resolved, programmed.as_ref());
+    let upstream = upstream::condition(input);
     let draft = |condition: Condition| match condition {
         Condition::Accepted => Some(&accepted),
         Condition::ResolvedRefs => Some(&resolved),
         Condition::Programmed => programmed.as_ref(),
         Condition::Ready => Some(&ready),
+        Condition::Upstream => upstream.as_ref(),
     };
     let conditions = Condition::ALL.into_iter().filter_map(|condition| {
         let before = Seen::find(input.previous, condition);
@@ -106,13 +112,16 @@ fn exposition(
     let Some(exposed) = &input.verdict.exposed else {
         return ExpositionStatus { observed_generation, conditions, ..ExpositionStatus::default() };
     };
-    let Exposed { group, url, tools, unfiltered, filters, serving_previous: _, stopped: _ } = exposed;
+    let Exposed { group, url, upstream, tools, unfiltered, follows: _, filters, serving_previous: _, stopped: _ } =
+        exposed;
     let shown = input.previous.and_then(|status| status.get("saved")?.as_str());
+    let followed = upstream::followed(input, exposed);
     ExpositionStatus {
         observed_generation,
         url: url.clone(),
-        tools: Some(count(*tools)),
-        unfiltered: Some(count(*unfiltered)).filter(|unfiltered| *unfiltered > 0),
+        upstream: upstream.as_ref().map(upstream::status),
+        tools: followed.as_ref().map_or(Some(count(*tools)), |(tools, _)| *tools),
+        unfiltered: followed.map_or(Some(count(*unfiltered)), |(_, bare)| bare).filter(|unfiltered| *unfiltered > 0),
         filters: filter_sets(filters),
         gateway_group: group.as_ref().map(ToString::to_string),
         saved: saved::text(shown, input.saved),

@@ -28,8 +28,10 @@ fn exposed(findings: Vec<Finding>) -> Verdict {
         exposed: Some(Exposed {
             group: Some(document().group),
             url: Some("http://public/mcp/team/github".to_owned()),
+            upstream: None,
             tools: 4,
             unfiltered: 0,
+            follows: false,
             filters: vec![("partner".to_owned(), 3)],
             serving_previous: None,
             stopped: false,
@@ -63,7 +65,16 @@ fn write(
     verdict: &Verdict,
     programmed: &Programmed,
 ) -> Option<Value> {
-    desired(&StatusInput { kind, generation, previous, verdict, programmed, saved: None, now: at(LATE) })
+    desired(&StatusInput {
+        kind,
+        generation,
+        previous,
+        verdict,
+        programmed,
+        saved: None,
+        upstream: None,
+        now: at(LATE),
+    })
 }
 
 /// `Accepted=True/Accepted ..` in one line: what a table can compare.
@@ -169,6 +180,7 @@ fn the_whole_status_of_an_exposition() {
         verdict: &exposed(vec![Finding::warning(Reason::Conflict, "filters.x: no such tool")]),
         programmed: &Programmed::Loaded,
         saved: Some(Totals { input_bytes: 1000, output_bytes: 65 }),
+        upstream: None,
         now: at(EARLY),
     })
     .unwrap();
@@ -477,7 +489,7 @@ proptest! {
             let now = at(EARLY) + jiff::SignedDuration::from_secs(i64::try_from(second).unwrap());
             let saved = saved.map(|(input_bytes, output_bytes)| Totals { input_bytes, output_bytes });
             let input = StatusInput {
-                kind, generation, previous: stored.as_ref(), verdict: &verdict, programmed: &programmed, saved, now,
+                kind, generation, previous: stored.as_ref(), verdict: &verdict, programmed: &programmed, saved, upstream: None, now,
             };
             let Some(next) = desired(&input) else { continue };
             prop_assert_eq!(desired(&StatusInput { previous: Some(&next), ..input }), None, "not idempotent");

@@ -39,7 +39,10 @@ fn a_pinned_tool_is_kept_as_it_is_written() {
     assert_eq!(said(&compilation), Vec::<String>::new());
     let service = compilation.snapshot.services.values().next().expect("is served");
     assert_eq!(service.format_version, 3);
-    assert_eq!(service.source, Source::Mcp(McpSource { url: "https://example.com/mcp".to_owned(), auth: None }));
+    assert_eq!(
+        service.source,
+        Source::Mcp(McpSource { url: "https://example.com/mcp".to_owned(), auth: None, follow: false })
+    );
     assert_eq!(service.destinations(), ["https://example.com/mcp"]);
     let tool = &service.tools["a/b.c_d-e"];
     assert_eq!((tool.title.as_deref(), tool.description.as_deref()), (Some("T"), Some("D")));
@@ -197,7 +200,7 @@ fn a_plan_changes_endpoint_and_authentication_and_nothing_else() {
     let plan = "endpoint: 'https://prod.example.com/mcp', auth: {type: header, name: X-Key, secretRef: {name: prod, key: token}}";
     world.put("ConfigurationPlan", "prod", plan);
     let (document, service) = served(&world.compile(None));
-    let Source::Mcp(McpSource { url, auth }) = &service.source else { panic!("an MCP server") };
+    let Source::Mcp(McpSource { url, auth, follow: _ }) = &service.source else { panic!("an MCP server") };
     assert_eq!(
         (url.as_str(), auth.as_ref().map(|auth| auth.kind)),
         ("https://prod.example.com/mcp", Some(AuthKind::Header))
@@ -236,4 +239,82 @@ fn custom_tools_wrap_pinned_tools() {
     let said: Vec<_> =
         world.compile(None).diagnostics.into_iter().map(|finding| (finding.reason, finding.remedy)).collect();
     assert!(said.contains(&(Reason::ToolNotFound, "did you mean `get`?".to_owned())), "{said:?}");
+}
+
+/// The cluster of [`world`] with a server that is followed.
+fn followed() -> World {
+    let mut world = world();
+    let source =
+        "url: 'https://mcp.example.com/mcp', auth: {type: bearer, secretRef: {name: api, key: token}}, follow: true";
+    world.put("ServiceManifest", "s", &format!("version: '1', mcp: {{{source}}}"));
+    world
+}
+
+#[test]
+fn a_followed_server_has_filters_for_tools_that_it_may_list() {
+    let mut world = followed();
+    let filters = "filters: {get: {retain: [/a]}, later: {maxItems: 3}, 'not a tool': {maxItems: 3}}";
+    world.put("ToolsFilters", "base", &format!("service: {{name: s, version: '1'}}, {filters}"));
+    world.add("Exposition", "tools: {include: ['get*', later], exclude: [get-secret]}");
+    let compilation = world.compile(None);
+    assert_eq!(said(&compilation), Vec::<String>::new());
+    let (document, service) = served(&compilation);
+    assert_eq!((document.format_version, service.format_version), (4, 4));
+    assert_eq!(document.tools.keys().collect::<Vec<_>>(), ["get", "later", "not a tool"]);
+    assert!(service.tools.is_empty() && service.followed().is_some());
+    let follow = document.follow.as_ref().expect("is followed");
+    for (tool, selected) in
+        [("get", true), ("get-issue", true), ("get-secret", false), ("later", true), ("write", false)]
+    {
+        assert_eq!(follow.selects(tool), selected, "{tool}");
+    }
+    assert_eq!(document.credentials.keys().collect::<Vec<_>>(), ["api/token"], "although no tool is known");
+    // A broken filter publishes nothing: the tool is left out, whatever the server lists.
+    world.edit("ToolsFilters", "later: {maxItems: 3}", "later: {maxItems: -3}");
+    let compilation = world.compile(None);
+    let (document, _) = served(&compilation);
+    assert!(!document.follow.as_ref().expect("is followed").selects("later"));
+    // After a good version, that one stays.
+    let mut before = followed();
+    before.put("ToolsFilters", "base", &format!("service: {{name: s, version: '1'}}, {filters}"));
+    let good = before.compile(None).snapshot;
+    let compilation = world.compile(Some(&good));
+    let (document, _) = served(&compilation);
+    assert!(document.tools.contains_key("later") && document.tools["later"].filter.is_some());
+}
+
+#[test]
+fn what_needs_pinned_tools_refuses_a_followed_server() {
+    let message = |world: &World| {
+        let compilation = world.compile(None);
+        assert_eq!(outcome(&compilation), "stop `InvalidManifest`");
+        compilation.snapshot.stopped[&id()].message.clone()
+    };
+    let mut enforced = followed();
+    enforced.add("Exposition", "enforcement: Enforced");
+    let mut set = followed();
+    set.edit("ToolsFilters", "filters:", "enforcement: Enforced, filters:");
+    for world in [&enforced, &set] {
+        let message = message(world);
+        assert!(message.contains("`Enforced` needs tools that are pinned"), "{message}");
+        assert!(message.contains("tamis import mcp"), "{message}");
+    }
+    let mut floor = followed();
+    floor.add("GatewayGroup", "require: {enforced: true}");
+    assert_eq!(outcome(&floor.compile(None)), "stop `BelowGroupFloor`");
+
+    let mut custom = followed();
+    custom.put("CustomTools", "more", "service: {name: s, version: '1'}, customTools: {mine: {tool: get}}");
+    let said = said(&custom.compile(None));
+    assert!(said.len() == 1 && said[0].contains("so its tools are not known"), "{said:?}");
+
+    let mut nothing = followed();
+    nothing.remove("ToolsFilters");
+    assert_eq!(outcome(&nothing.compile(None)), "stop `FilterSetNotFound`");
+    nothing.add("Exposition", "filters: []");
+    let (document, _) = served(&nothing.compile(None));
+    assert!(document.tools.is_empty() && document.follow.is_some());
+
+    let both = findings("url: https://example.com/mcp, follow: true, tools: {t: {inputSchema: {type: object}}}");
+    assert!(both.len() == 1 && both[0].contains("pins tools, but `follow: true`"), "{both:?}");
 }

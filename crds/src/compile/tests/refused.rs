@@ -21,7 +21,6 @@ fn what_comes_later_is_refused_by_name_and_place() {
         (spec("ServiceManifest", "version: 1.0.0\n  openapi: {}"), "6:", "spec.openapi"),
         (spec("ServiceManifest", "version: 1.0.0\n  llm: {baseUrl: a}"), "6:", "spec.llm"),
         (spec("ServiceManifest", "version: 1.0.0\n  mcp: {command: [a], tools: {}}"), "6:", "spec.mcp.command"),
-        (spec("ServiceManifest", "version: 1.0.0\n  mcp: {url: a, follow: true, tools: {}}"), "6:", "spec.mcp.follow"),
         (exposition("access: {jwt: {}}"), "6:", "spec.access.jwt"),
         (spec("ConfigurationPlan", "tls: {}"), "5:", "spec.tls"),
         (spec("ConfigurationPlan", "headers: {forward: [a]}"), "5:", "spec.headers.forward"),

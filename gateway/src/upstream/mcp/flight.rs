@@ -1,26 +1,24 @@
-//! One call in flight: which era the server speaks, whether the tool is still what it was when it was pinned, and the call
-//! itself.
+//! What comes before a call, or is asked in the background: which era the server speaks, its session, and whether its tools are
+//! still what they were when they were pinned.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderValue};
+use http::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::decide::{self, Forget};
 use super::peers::{Peer, validity};
-use super::pins::{Comparison, PageEnd, Verdict};
+use super::pins::{Compared, Comparison, PageEnd, Verdict};
 use super::request::{self, MODERN};
-use super::result::{self, ToolAnswer};
 use super::wire::{Answered, Outgoing, Wire, malformed};
-use super::{Action, McpService, Server, text};
+use super::{McpService, Server, text};
 use crate::mcp::era::LEGACY_VERSIONS;
-use crate::memory::Exhausted;
+use crate::upstream::UpstreamError;
 use crate::upstream::incoming::Fault;
-use crate::upstream::{Answer, UpstreamError};
 
 /// Bytes of a list of tools, over all its pages.
 const MAX_LIST: u64 = 4 << 20;
@@ -31,33 +29,17 @@ const MAX_HANDSHAKE: u64 = 256 << 10;
 /// How long a server may take to answer a question of the modern era before it is asked in the legacy era.
 const DISCOVERY: Duration = Duration::from_secs(10);
 
-/// A call in flight.
+/// Requests to a server that belong together.
 pub(super) struct Flight<'a> {
     pub(super) service: &'a McpService,
     pub(super) peer: Arc<Peer>,
     pub(super) wire: Wire<'a>,
-    pub(super) action: &'a Action,
-    /// Whose legacy session the call uses.
+    /// Whose legacy session the requests use.
     pub(super) caller: Arc<str>,
-    /// The headers of the call with the arguments that they repeat.
-    pub(super) params: HeaderMap,
-    /// Whether the call of the tool may have been executed.
-    pub(super) sent: bool,
-    /// The headers and the id of a call that a legacy server may still execute.
-    pub(super) pending: Option<(HeaderMap, u64)>,
-}
-
-impl Drop for Flight<'_> {
-    fn drop(&mut self) {
-        // The deadline has passed, or the caller has disconnected.
-        if let Some((headers, id)) = self.pending.take() {
-            self.wire.transport.cancel(headers, id);
-        }
-    }
 }
 
 /// Why a server is not ready for a call.
-enum NotReady {
+pub(super) enum NotReady {
     /// The server refused a request: what is obsolete, and the error.
     Refused(Forget, UpstreamError),
     Failed(UpstreamError),
@@ -70,7 +52,7 @@ impl From<Fault> for NotReady {
 }
 
 impl NotReady {
-    fn into_error(self) -> UpstreamError {
+    pub(super) fn into_error(self) -> UpstreamError {
         match self {
             Self::Refused(_, error) | Self::Failed(error) => error.before_the_call(),
         }
@@ -92,99 +74,9 @@ struct Initialized<'a> {
 }
 
 impl Flight<'_> {
-    /// Makes the call.
-    ///
-    /// # Errors
-    /// [`UpstreamError`].
-    pub(super) async fn call(&mut self, arguments: &str, begun: Instant) -> Result<Answer, UpstreamError> {
-        let mut attempt = 1;
-        loop {
-            let (server, verdict) = Box::pin(self.ready()).await?;
-            if let Some(withheld) = verdict.of(self.action.position) {
-                return Err(UpstreamError::Withheld(withheld));
-            }
-            let session = Box::pin(self.session(server)).await.map_err(NotReady::into_error)?;
-            match self.call_once(server, session.as_ref(), arguments).await {
-                Ok(Answered::Result(result, _)) => return self.answer(result, begun).await,
-                Ok(Answered::Error(error)) => {
-                    return Err(UpstreamError::Rpc { code: error.code, message: error.message });
-                }
-                Ok(Answered::Refused { status, code, body }) => {
-                    let next =
-                        decide::refused(server, session.is_some(), (status, code), self.action.repeatable, attempt);
-                    self.forget(next.forget, session.as_ref());
-                    if !next.again {
-                        return Err(UpstreamError::Status { status, mapped: None, body });
-                    }
-                }
-                Ok(Answered::Accepted) => return Err(malformed("holds no answer to the request").into_error()),
-                Err(Fault::Broken(_)) if self.action.repeatable && attempt == 1 => {}
-                Err(fault) => return Err(fault.into_error()),
-            }
-            attempt += 1;
-        }
-    }
-
-    async fn call_once(
-        &mut self,
-        server: Server,
-        session: Option<&HeaderValue>,
-        arguments: &str,
-    ) -> Result<Answered, Fault> {
-        const METHOD: &str = "tools/call";
-        let id = self.service.next_id();
-        let plain = request::headers(Some(server), session, METHOD, None);
-        let mut headers = request::headers(Some(server), session, METHOD, Some(&self.action.tool));
-        if server == Server::Modern {
-            headers.extend(self.params.clone());
-        }
-        let body = request::request(id, METHOD, &request::call(&self.action.tool, arguments), server);
-        let is_legacy = server != Server::Modern;
-        self.sent = true;
-        self.pending = is_legacy.then(|| (plain.clone(), id));
-        let limit = self.wire.context.bounds.max_response_bytes;
-        let refuse_with = is_legacy.then_some(&plain);
-        let answered =
-            self.wire.post(Outgoing { method: METHOD, headers, body, id: Some(id), limit, refuse_with }).await;
-        self.pending = None;
-        // What has certainly not been executed was not sent.
-        self.sent = !matches!(answered, Err(Fault::Unsent(_)) | Ok(Answered::Refused { .. }));
-        if std::mem::take(&mut self.wire.list_changed) {
-            self.peer.expire();
-        }
-        answered
-    }
-
-    /// Reads the result of the call.
-    async fn answer(&mut self, result: Bytes, begun: Instant) -> Result<Answer, UpstreamError> {
-        let (bytes, declared) = (result.len(), self.action.declared);
-        // What is unescaped, and then joined, is no longer than the message.
-        let copies = 2 * bytes as u64;
-        let memory = &mut self.wire.context.memory;
-        memory.take(copies).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: true })?;
-        let (start, end) = (result.as_ptr().addr(), result.as_ptr().addr() + bytes);
-        let read = self.wire.off_thread(bytes, move || result::read(&result, declared)).await?;
-        let (output, media) = match read.map_err(|reason| UpstreamError::Malformed(reason.to_owned()))? {
-            ToolAnswer::Done { output, media } => (output, media),
-            ToolAnswer::Failed(text) => return Err(UpstreamError::Tool { body: text }),
-        };
-        // A slice of the message takes no memory of its own.
-        let own = |part: &Bytes| if (start..end).contains(&part.as_ptr().addr()) { 0 } else { part.len() as u64 };
-        let kept = own(output.bytes()) + media.iter().map(own).sum::<u64>();
-        self.wire.context.memory.release(copies.saturating_sub(kept));
-        Ok(Answer {
-            output,
-            media,
-            pagination: None,
-            status: 200,
-            requests: self.wire.requests,
-            elapsed: begun.elapsed(),
-        })
-    }
-
     /// Returns the server and which of its tools are withheld, after asking it if that is not known, or not known to hold any
     /// more.
-    async fn ready(&mut self) -> Result<(Server, Arc<Verdict>), UpstreamError> {
+    pub(super) async fn ready(&mut self) -> Result<(Server, Arc<Verdict>), UpstreamError> {
         if let Some(ready) = self.peer.ready(Instant::now()) {
             return Ok(ready);
         }
@@ -193,11 +85,16 @@ impl Flight<'_> {
         if let Some(ready) = peer.ready(Instant::now()) {
             return Ok(ready);
         }
-        let known = peer.server();
+        self.read().await
+    }
+
+    /// Reads the server's list and compares its tools, whatever is known of it.
+    pub(super) async fn read(&mut self) -> Result<(Server, Arc<Verdict>), UpstreamError> {
+        let known = self.peer.server();
         let ready = match self.ask(known).await {
             // What was known of the server is not true any more.
             Err(NotReady::Refused(Forget::Session | Forget::Server, _)) if known.is_some() => {
-                peer.forget();
+                self.peer.forget();
                 self.ask(None).await
             }
             other => other,
@@ -213,10 +110,18 @@ impl Flight<'_> {
         };
         self.peer.set_server(server);
         let begun = Instant::now();
-        let (verdict, ttl) = self.list(server).await?;
-        let verdict = Arc::new(verdict);
-        let before = self.peer.set_verdict(&verdict, begun + validity(ttl));
-        if before.as_ref() != Some(&verdict) {
+        let (compared, ttl) = self.list(server).await?;
+        let verdict = match compared {
+            Compared::Pinned(verdict) => Arc::new(verdict),
+            Compared::Followed(listed) => {
+                if self.peer.set_listed(listed, begun) {
+                    self.service.note_listed(&self.peer);
+                }
+                Arc::default()
+            }
+        };
+        let before = self.peer.set_verdict(&verdict, begun, validity(ttl));
+        if before.as_ref() != Some(&verdict) && !self.service.follows {
             self.service.note_change(before.as_deref(), &verdict);
         }
         Ok((server, verdict))
@@ -285,7 +190,7 @@ impl Flight<'_> {
     }
 
     /// Returns the caller's session, which begins here if there is none; none if the server has no sessions.
-    async fn session(&mut self, server: Server) -> Result<Option<HeaderValue>, NotReady> {
+    pub(super) async fn session(&mut self, server: Server) -> Result<Option<HeaderValue>, NotReady> {
         let Server::Legacy { has_sessions: true, .. } = server else { return Ok(None) };
         if let Some(session) = self.peer.session(&self.caller) {
             return Ok(Some(session));
@@ -295,12 +200,12 @@ impl Flight<'_> {
         Ok(session)
     }
 
-    /// Reads the server's list, and compares it with what is pinned. Returns which tools are withheld, and how long that holds
-    /// as the server says, in milliseconds.
-    async fn list(&mut self, server: Server) -> Result<(Verdict, Option<u64>), NotReady> {
+    /// Reads the server's list, and compares it with what is pinned. Returns which tools are withheld, or the tools of a followed
+    /// server, and how long that holds as the server says, in milliseconds.
+    async fn list(&mut self, server: Server) -> Result<(Compared, Option<u64>), NotReady> {
         const METHOD: &str = "tools/list";
         let session = self.session(server).await?;
-        let mut comparison = Comparison::new(&self.service.pins);
+        let mut comparison = Comparison::new(&self.service.pins, self.service.follows);
         let (mut cursor, mut cursors, mut left, mut ttl) = (None::<String>, HashSet::new(), MAX_LIST, None::<u64>);
         for _ in 0..MAX_PAGES {
             let id = self.service.next_id();
@@ -336,7 +241,7 @@ impl Flight<'_> {
             left = left.saturating_sub(bytes as u64);
             // What was listed before has not changed since.
             self.wire.list_changed = false;
-            let Some(next) = next else { return Ok((comparison.verdict(), ttl)) };
+            let Some(next) = next else { return Ok((comparison.finish(), ttl)) };
             if !cursors.insert(next.clone()) {
                 comparison.end("repeats a cursor");
                 break;
@@ -344,7 +249,7 @@ impl Flight<'_> {
             cursor = Some(next);
         }
         comparison.end("has more than 200 pages");
-        Ok((comparison.verdict(), ttl))
+        Ok((comparison.finish(), ttl))
     }
 
     /// Sends a request that comes before a call, and returns its result and the session that began with it.
@@ -371,7 +276,7 @@ impl Flight<'_> {
         }
     }
 
-    fn forget(&self, what: Forget, session: Option<&HeaderValue>) {
+    pub(super) fn forget(&self, what: Forget, session: Option<&HeaderValue>) {
         match (what, session) {
             (Forget::Nothing, _) => {}
             (Forget::Session, Some(session)) => {

@@ -6,9 +6,12 @@
 //! list has changed.
 //!
 //! ```text
-//! flight    a call: era, comparison, session, call      what to do next
+//! call      the call of a tool                          what to do next
+//! flight    before a call: era, comparison, session     what to do next
+//! watch     a list that is read in the background       what to do next
 //! decide    what a refusal means                        pure
 //! pins      a list against the document                 pure
+//! follow    a list whose tools are published as such    pure
 //! peers     what is known of a server                   by credential
 //! request   messages and headers that are sent          pure
 //! wire      one message, and its answer                 reads and writes
@@ -17,8 +20,10 @@
 //! result    the result of a call, as spans              pure
 //! ```
 
+mod call;
 mod decide;
 mod flight;
+mod follow;
 mod message;
 mod peers;
 mod pins;
@@ -26,6 +31,7 @@ mod request;
 mod result;
 mod sse;
 mod text;
+mod watch;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -39,8 +45,9 @@ use tamis_config::{AuthKind, Call, McpCall, McpSource, ServiceDocument, ServiceT
 use tamis_engine::ResponseType;
 use url::Url;
 
+use self::call::ToolCall;
 use self::flight::Flight;
-use self::peers::{Peer, Peers};
+use self::peers::Peers;
 use self::pins::{Pins, Verdict};
 use self::wire::{Http, Transport, Wire};
 use super::auth::{AuthPlan, Authentication};
@@ -50,7 +57,10 @@ use super::{Answer, Arguments, CallContext, Client, CredentialScope, InvalidServ
 use crate::mcp::arguments;
 use crate::mcp::headers::{ParamHeader, param_headers};
 
+pub(crate) use self::follow::{LeftOut, Listed};
+pub(crate) use self::peers::Peer;
 pub use self::pins::{Difference, Withheld};
+pub(crate) use self::watch::StreamEnd;
 
 /// What a server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,11 +83,14 @@ pub(super) struct McpService {
     endpoint: Endpoint,
     actions: IndexMap<String, Action>,
     pins: Arc<Pins>,
-    peers: Peers,
+    /// Whether the tools are published as the server lists them.
+    follows: bool,
+    /// What is known of the server. The services of a followed server share it: one for each list.
+    peers: Arc<Peers>,
     /// The id of the last request.
-    ids: AtomicU64,
-    /// Whether the tools that are withheld have changed since this was last asked.
-    changed: AtomicBool,
+    ids: Arc<AtomicU64>,
+    /// Whether the tools that are withheld, or listed, have changed since this was last asked.
+    changed: Arc<AtomicBool>,
 }
 
 /// Where the server is.
@@ -141,10 +154,55 @@ impl McpService {
             endpoint,
             actions,
             pins: Arc::new(Pins::new(document)),
-            peers: Peers::default(),
-            ids: AtomicU64::new(0),
-            changed: AtomicBool::new(false),
+            follows: source.follow,
+            peers: Arc::default(),
+            ids: Arc::default(),
+            changed: Arc::default(),
         })
+    }
+
+    /// Prepares the calls of the tools that the server lists now. Sessions and all else that is known of it are shared.
+    ///
+    /// # Errors
+    /// Names the first field that cannot be used.
+    pub(super) fn derived(&self, source: &McpSource, document: &Arc<ServiceDocument>) -> Result<Self, InvalidService> {
+        let Endpoint::Http(HttpEndpoint { client, .. }) = &self.endpoint;
+        let derived = Self::new(source, document, Arc::clone(client))?;
+        let (peers, ids, changed) = (Arc::clone(&self.peers), Arc::clone(&self.ids), Arc::clone(&self.changed));
+        Ok(Self { peers, ids, changed, ..derived })
+    }
+
+    /// Returns whether the tools are published as the server lists them.
+    pub(super) fn follows(&self) -> bool {
+        self.follows
+    }
+
+    /// Returns the tools of a followed server as they were listed last; none before that.
+    pub(super) fn listed(&self, credentials: CredentialScope<'_>) -> Option<Arc<Listed>> {
+        self.peers.known(&self.authenticate(credentials).ok()?)?.listed()
+    }
+
+    /// Returns why a tool is not called, by the last comparison, or by what a followed server lists now.
+    fn why_withheld(&self, action: &Action, verdict: &Verdict, listed: Option<&Listed>) -> Option<Withheld> {
+        if !self.follows {
+            return verdict.of(action.position);
+        }
+        let now = listed?.tools.get(&*action.tool);
+        now.map_or(Some(Withheld::Missing), |now| pins::since_listed(self.pins.tool(action.position)?, now))
+    }
+
+    /// Notes that a followed server lists other tools than before.
+    fn note_listed(&self, peer: &Peer) {
+        let Some(listed) = peer.listed() else { return };
+        let Listed { tools, left_out, invalid, ended } = &*listed;
+        tracing::info!(service = %self.name, tools = tools.len(), left_out = invalid, "the MCP server lists other tools");
+        for LeftOut { name, flaw } in left_out {
+            tracing::warn!(service = %self.name, tool = %name, "tool left out: {flaw}");
+        }
+        if let Some((why, _)) = ended {
+            tracing::warn!(service = %self.name, "the rest of the tools is left out: the server's list {why}");
+        }
+        self.changed.store(true, Ordering::Relaxed);
     }
 
     /// Calls a tool.
@@ -158,48 +216,47 @@ impl McpService {
         context: CallContext<'_>,
     ) -> Result<Answer, UpstreamError> {
         let action = self.actions.get(tool).ok_or_else(|| UpstreamError::UnknownTool(tool.to_owned()))?;
-        match &self.endpoint {
-            Endpoint::Http(http) => {
-                let authentication = http.authenticate(context.credentials)?;
-                if let (false, Some(auth)) = (authentication.may_go_to(&http.target), &http.auth) {
-                    return Err(UpstreamError::CredentialUse(auth.credential().clone()));
-                }
-                let HttpEndpoint { client, target, auth: _, common } = http;
-                let peer = self.peers.of(&authentication);
-                let transport = Transport::Http(Http { client, target, common, authentication: &authentication });
-                self.fly(action, arguments, peer, transport, context).await
-            }
-        }
-    }
-
-    async fn fly(
-        &self,
-        action: &Action,
-        arguments: &Arguments,
-        peer: Arc<Peer>,
-        transport: Transport<'_>,
-        context: CallContext<'_>,
-    ) -> Result<Answer, UpstreamError> {
         let begun = Instant::now();
+        let authentication = self.authenticate(context.credentials)?;
         let deadline = context.bounds.deadline;
         let arguments = arguments.object();
-        let wire = Wire { transport, requests: 0, list_changed: false, context };
-        let mut flight = Flight {
-            service: self,
-            peer,
+        let caller = context.caller_key().into();
+        let mut call = ToolCall {
+            flight: self.flight(&authentication, caller, context),
             action,
-            caller: wire.context.caller_key().into(),
             params: action.repeated(&arguments),
             sent: false,
             pending: None,
-            wire,
         };
         if begun < deadline
-            && let Ok(result) = tokio::time::timeout_at(deadline.into(), flight.call(&arguments, begun)).await
+            && let Ok(result) = tokio::time::timeout_at(deadline.into(), call.call(&arguments, begun)).await
         {
             return result;
         }
-        Err(UpstreamError::Timeout { sent: flight.sent })
+        Err(UpstreamError::Timeout { sent: call.sent })
+    }
+
+    /// Returns what authenticates requests with these credentials.
+    fn authenticate<'a>(&'a self, credentials: CredentialScope<'a>) -> Result<Authentication<'a>, UpstreamError> {
+        match &self.endpoint {
+            Endpoint::Http(http) => http.authenticate(credentials),
+        }
+    }
+
+    /// Begins requests that belong together. `caller` is whose legacy session they use.
+    fn flight<'a>(
+        &'a self,
+        authentication: &'a Authentication<'a>,
+        caller: Arc<str>,
+        context: CallContext<'a>,
+    ) -> Flight<'a> {
+        let transport = match &self.endpoint {
+            Endpoint::Http(HttpEndpoint { client, target, auth: _, common }) => {
+                Transport::Http(Http { client, target, common, authentication })
+            }
+        };
+        let wire = Wire { transport, requests: 0, list_changed: false, context };
+        Flight { service: self, peer: self.peers.of(authentication), caller, wire }
     }
 
     fn next_id(&self) -> u64 {
@@ -229,15 +286,15 @@ impl McpService {
 
     /// Returns the tools that are withheld from an exposition with these credentials, as far as the server has been asked.
     pub(super) fn withheld(&self, credentials: CredentialScope<'_>) -> BTreeMap<&str, Withheld> {
-        let authentication = match &self.endpoint {
-            Endpoint::Http(http) => http.authenticate(credentials).ok(),
-        };
+        let authentication = self.authenticate(credentials).ok();
         let peer = authentication.and_then(|authentication| self.peers.known(&authentication));
-        let Some(verdict) = peer.and_then(|peer| peer.verdict()).filter(|verdict| !verdict.is_empty()) else {
+        let Some(peer) = peer else { return BTreeMap::new() };
+        let (verdict, listed) = (peer.verdict().unwrap_or_default(), peer.listed());
+        if verdict.is_empty() && listed.is_none() {
             return BTreeMap::new();
-        };
-        let each = self.actions.iter();
-        each.filter_map(|(name, action)| Some((name.as_str(), verdict.of(action.position)?))).collect()
+        }
+        let why = |action: &Action| self.why_withheld(action, &verdict, listed.as_deref());
+        self.actions.iter().filter_map(|(name, action)| Some((name.as_str(), why(action)?))).collect()
     }
 }
 
@@ -262,10 +319,12 @@ impl HttpEndpoint {
 
     /// Returns what authenticates requests of an exposition.
     fn authenticate<'a>(&'a self, credentials: CredentialScope<'a>) -> Result<Authentication<'a>, UpstreamError> {
-        match &self.auth {
-            Some(auth) => auth.authenticate(credentials),
-            None => Ok(Authentication::default()),
+        let Some(auth) = &self.auth else { return Ok(Authentication::default()) };
+        let authentication = auth.authenticate(credentials)?;
+        if !authentication.may_go_to(&self.target) {
+            return Err(UpstreamError::CredentialUse(auth.credential().clone()));
         }
+        Ok(authentication)
     }
 }
 
@@ -322,5 +381,6 @@ mod tests {
     mod eras;
     mod faults;
     mod fixture;
+    mod watch;
     mod withheld;
 }

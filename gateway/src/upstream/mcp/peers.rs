@@ -3,12 +3,15 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::header::HeaderValue;
+use tokio::sync::Notify;
 
 use super::Server;
+use super::follow::Listed;
 use super::pins::Verdict;
 use crate::upstream::auth::Authentication;
 
@@ -90,10 +93,12 @@ impl Peers {
 
 /// A server, as one credential sees it.
 #[derive(Debug, Default)]
-pub(super) struct Peer {
+pub(crate) struct Peer {
     /// Locked while the server is asked for its era and its tools, so that one call asks for all.
     pub(super) asking: tokio::sync::Mutex<()>,
     state: Mutex<State>,
+    /// Wakes who waits for a list to be read, or for one that does not hold any more.
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -103,7 +108,13 @@ struct State {
     /// Counts the uses of sessions.
     uses: u64,
     verdict: Option<Arc<Verdict>>,
+    /// The tools of a server that is followed, as they were listed last.
+    listed: Option<Arc<Listed>>,
+    /// When the list of the comparison began to be read.
+    listed_at: Option<Instant>,
     valid_until: Option<Instant>,
+    /// When a comparison last ceased to hold before its time.
+    expired_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -139,16 +150,81 @@ impl Peer {
         self.lock().server = Some(server);
     }
 
-    /// Sets the comparison. Returns the last one.
-    pub(super) fn set_verdict(&self, verdict: &Arc<Verdict>, valid_until: Instant) -> Option<Arc<Verdict>> {
+    /// Sets the comparison with a list that began to be read at `begun`, and holds for `validity` from then. Returns the last one.
+    ///
+    /// A list that was read while the server announced a change may be the one before the change, so it does not hold.
+    pub(super) fn set_verdict(
+        &self,
+        verdict: &Arc<Verdict>,
+        begun: Instant,
+        validity: Duration,
+    ) -> Option<Arc<Verdict>> {
         let mut state = self.lock();
-        state.valid_until = Some(valid_until);
-        state.verdict.replace(Arc::clone(verdict))
+        // Two lists may be read at once: by a call, and in the background.
+        if state.listed_at.is_some_and(|listed| listed > begun) {
+            return state.verdict.clone();
+        }
+        let holds = state.expired_at.is_none_or(|expired| expired < begun);
+        state.listed_at = Some(begun);
+        state.valid_until = holds.then(|| begun + validity);
+        let before = state.verdict.replace(Arc::clone(verdict));
+        drop(state);
+        self.changed.notify_waiters();
+        before
+    }
+
+    /// Sets the tools of a followed server, by a list that began to be read at `begun`. Returns whether they have changed.
+    pub(super) fn set_listed(&self, listed: Listed, begun: Instant) -> bool {
+        let mut state = self.lock();
+        let is_older = state.listed_at.is_some_and(|listed| listed > begun);
+        let changed = !is_older && state.listed.as_deref() != Some(&listed);
+        if changed {
+            state.listed = Some(Arc::new(listed));
+        }
+        changed
+    }
+
+    /// Returns the tools of a followed server, as they were listed last.
+    pub(super) fn listed(&self) -> Option<Arc<Listed>> {
+        self.lock().listed.clone()
     }
 
     /// Notes that the comparison does not hold any more. Its tools stay withheld until the next one.
     pub(super) fn expire(&self) {
-        self.lock().valid_until = None;
+        let mut state = self.lock();
+        state.valid_until = None;
+        state.expired_at = Some(Instant::now());
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until the list should be read again: after this share of the time for which it holds, or as soon as it does not
+    /// hold any more.
+    pub(crate) async fn due(&self, share: f64) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let due = {
+                let state = self.lock();
+                let (Some(listed), Some(until)) = (state.listed_at, state.valid_until) else { return };
+                listed + until.saturating_duration_since(listed).mul_f64(share)
+            };
+            if tokio::time::timeout_at(due.into(), changed).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until a list has been read that began to be read after `since`.
+    pub(crate) async fn listed_after(&self, since: Instant) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if self.lock().listed_at.is_some_and(|listed| listed > since) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Forgets everything about the server except which tools are withheld.
@@ -157,6 +233,8 @@ impl Peer {
         state.server = None;
         state.sessions.clear();
         state.valid_until = None;
+        drop(state);
+        self.changed.notify_waiters();
     }
 
     /// Returns the session of a caller.

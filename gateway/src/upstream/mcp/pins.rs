@@ -11,6 +11,8 @@ use serde_json::value::RawValue;
 use tamis_config::{Call, McpCall, ServiceDocument, ServiceTool, same_annotations, same_json};
 use tamis_engine::JsonText;
 
+use super::follow::{Collection, Listed};
+
 /// The most tools of a list that are read.
 const MAX_TOOLS: usize = 1_000;
 
@@ -40,7 +42,7 @@ pub enum Withheld {
 
 impl Withheld {
     /// The reasons, as metrics name them.
-    pub(crate) const REASONS: [&'static str; 2] = ["changed", "missing"];
+    pub(crate) const REASONS: [&'static str; 4] = ["changed", "excess", "invalid", "missing"];
 
     /// Returns the reason, as metrics name it.
     #[must_use]
@@ -101,8 +103,19 @@ pub(super) struct Comparison {
     /// By position in the document.
     found: HashMap<usize, Option<Withheld>>,
     tools: usize,
+    /// The tools themselves, if the server is followed.
+    collection: Option<Box<Collection>>,
     /// Why the rest of the list is not read.
     ended: Option<&'static str>,
+}
+
+/// What a list says.
+#[derive(Debug)]
+pub(super) enum Compared {
+    /// Which pinned tools are withheld.
+    Pinned(Verdict),
+    /// The tools to publish.
+    Followed(Listed),
 }
 
 /// What follows a page.
@@ -127,19 +140,19 @@ struct ListResult<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ListedTool<'a> {
+pub(super) struct ListedTool<'a> {
     #[serde(borrow)]
-    name: &'a RawValue,
+    pub(super) name: &'a RawValue,
     #[serde(borrow, default)]
-    title: Option<&'a RawValue>,
+    pub(super) title: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    description: Option<&'a RawValue>,
+    pub(super) description: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    input_schema: Option<&'a RawValue>,
+    pub(super) input_schema: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    output_schema: Option<&'a RawValue>,
+    pub(super) output_schema: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    annotations: Option<&'a RawValue>,
+    pub(super) annotations: Option<&'a RawValue>,
 }
 
 impl Pins {
@@ -155,11 +168,18 @@ impl Pins {
         }
         Self { document: Arc::clone(document), by_name }
     }
+
+    /// Returns the tool at a position in the document.
+    pub(super) fn tool(&self, position: usize) -> Option<&ServiceTool> {
+        self.document.tools.get_index(position).map(|(_, tool)| tool)
+    }
 }
 
 impl Comparison {
-    pub(super) fn new(pins: &Arc<Pins>) -> Self {
-        Self { pins: Arc::clone(pins), found: HashMap::new(), tools: 0, ended: None }
+    /// Begins to read a list. `follows`: its tools are published as they are listed.
+    pub(super) fn new(pins: &Arc<Pins>, follows: bool) -> Self {
+        let collection = follows.then(Box::<Collection>::default);
+        Self { pins: Arc::clone(pins), found: HashMap::new(), tools: 0, collection, ended: None }
     }
 
     /// Compares the tools of a page, the result of `tools/list`.
@@ -194,12 +214,12 @@ impl Comparison {
             self.end("has more than 1000 tools");
             return;
         }
+        let listed = serde_json::from_str::<ListedTool<'_>>(raw.get()).ok().filter(|_| raw.get().starts_with('{'));
+        if let Some(collection) = &mut self.collection {
+            return collection.add(listed.as_ref());
+        }
         // What is not a tool, or has no name, is none of the pinned ones.
-        let Some(listed) =
-            serde_json::from_str::<ListedTool<'_>>(raw.get()).ok().filter(|_| raw.get().starts_with('{'))
-        else {
-            return;
-        };
+        let Some(listed) = listed else { return };
         let Some(name) = super::text::string(listed.name) else { return };
         let name = std::str::from_utf8(&name).unwrap_or_default();
         let pins = Arc::clone(&self.pins);
@@ -213,15 +233,51 @@ impl Comparison {
         }
     }
 
-    /// Returns the tools that are withheld.
-    pub(super) fn verdict(self) -> Verdict {
-        let Self { pins, found, tools: _, ended } = self;
+    /// Returns the pinned tools that are withheld, or the tools of a server that is followed.
+    pub(super) fn finish(mut self) -> Compared {
+        match self.collection.take() {
+            None => Compared::Pinned(self.verdict()),
+            Some(collection) => {
+                let excess = self.tools.saturating_sub(MAX_TOOLS).max(1);
+                Compared::Followed(collection.finish(self.ended.map(|why| (why, excess))))
+            }
+        }
+    }
+
+    fn verdict(self) -> Verdict {
+        let Self { pins, found, tools: _, collection: _, ended } = self;
         let missing = ended.map_or(Withheld::Missing, Withheld::Unread);
         let positions = pins.by_name.values().flatten();
         let withheld =
             |position: &usize| found.get(position).copied().unwrap_or(Some(missing)).map(|why| (*position, why));
         Verdict(positions.filter_map(withheld).collect())
     }
+}
+
+/// Compares a tool with the one of the same name that a followed server lists now.
+pub(super) fn since_listed(published: &ServiceTool, now: &ServiceTool) -> Option<Withheld> {
+    let schema = |tool: &ServiceTool| tool.output_schema.as_ref().map(|schema| schema.as_str().to_owned());
+    let annotations = |tool: &ServiceTool| match &tool.call {
+        Call::Mcp(McpCall { tool: _, annotations }) => annotations.as_ref().map(|json| json.as_str().to_owned()),
+        Call::Http(_) | Call::Alias(_) => None,
+    };
+    let same = [
+        published.title == now.title,
+        published.description == now.description,
+        same_json(published.input_schema.as_str(), now.input_schema.as_str()),
+        match (schema(published), schema(now)) {
+            (None, None) => true,
+            (Some(published), Some(now)) => same_json(&published, &now),
+            _ => false,
+        },
+        same_annotations(annotations(published).as_deref(), annotations(now).as_deref()),
+    ];
+    changed(same)
+}
+
+fn changed(same: [bool; PARTS.len()]) -> Option<Withheld> {
+    let bits = same.iter().enumerate().filter(|(_, same)| !**same).fold(0, |bits, (bit, _)| bits | 1 << bit);
+    (bits != 0).then_some(Withheld::Changed(Difference(bits)))
 }
 
 fn difference(pinned: &ServiceTool, listed: &ListedTool<'_>) -> Option<Withheld> {
@@ -246,8 +302,7 @@ fn difference(pinned: &ServiceTool, listed: &ListedTool<'_>) -> Option<Withheld>
         schema(pinned.output_schema.as_ref().map(JsonText::as_str), listed.output_schema),
         same_annotations(annotations.map(JsonText::as_str), listed.annotations.map(RawValue::get)),
     ];
-    let bits = same.iter().enumerate().filter(|(_, same)| !**same).fold(0, |bits, (bit, _)| bits | 1 << bit);
-    (bits != 0).then_some(Withheld::Changed(Difference(bits)))
+    changed(same)
 }
 
 /// Visits the tools of a list.

@@ -68,6 +68,9 @@ pub(super) fn initialize() -> String {
     format!(r#""protocolVersion":"{NEWEST_LEGACY}","capabilities":{{}},"clientInfo":{CLIENT}"#)
 }
 
+/// The members of the parameters of `subscriptions/listen`: changes of the list of tools.
+pub(super) const LISTEN: &str = r#""notifications":{"toolsListChanged":true}"#;
+
 /// The notification that ends a legacy handshake.
 pub(super) const INITIALIZED: Bytes = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
 

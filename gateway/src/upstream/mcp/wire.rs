@@ -157,16 +157,31 @@ impl Wire<'_> {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Incoming, Fault> {
+        self.send_as(http, Method::POST, method, headers, body).await
+    }
+
+    /// Sends a message with a verb of HTTP. `GET` opens the stream of a legacy session.
+    pub(super) async fn send_as(
+        &mut self,
+        http: Http<'_>,
+        verb: Method,
+        method: &'static str,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Incoming, Fault> {
         let Http { client, target, common, authentication } = http;
         let (policy, transport) = client.direct();
         policy.check(target.origin()).map_err(|Denied| Fault::refused("egress", false))?;
         self.context.memory.take(body.len() as u64).await.map_err(|Exhausted| exhausted(false))?;
         let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
+        *request.method_mut() = verb.clone();
         *request.uri_mut() = path(target, authentication).ok_or_else(|| Fault::refused("connect", false))?.into();
         let all = request.headers_mut();
         *all = common.clone();
         all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        if verb == Method::GET {
+            all.remove(CONTENT_TYPE);
+        }
         if let Some((name, value)) = &authentication.header {
             all.insert(name.clone(), value.clone());
         }
@@ -174,7 +189,7 @@ impl Wire<'_> {
             all.insert(hops::HEADER, hops::next(self.context.hops));
         }
         let trace = self.context.trace;
-        let mut span = trace.map(|trace| trace.request(&Method::POST, target, Some(target.path()), self.requests));
+        let mut span = trace.map(|trace| trace.request(&verb, target, Some(target.path()), self.requests));
         if let Some(span) = &mut span {
             span.mcp_method(method);
             span.inject(all);
@@ -268,7 +283,7 @@ impl Wire<'_> {
     }
 
     /// Answers a request of the server, so that it does not wait for the answer. Whether it takes the answer does not matter.
-    async fn refuse(&mut self, http: Http<'_>, headers: &HeaderMap, id: &[u8]) {
+    pub(super) async fn refuse(&mut self, http: Http<'_>, headers: &HeaderMap, id: &[u8]) {
         let sent = Box::pin(self.send(http, "response", headers, refusal(id)));
         if let Ok(Ok(incoming)) = tokio::time::timeout(SHORT, sent).await {
             incoming.finish().await;
@@ -351,6 +366,11 @@ fn path(target: &Target, authentication: &Authentication<'_>) -> Option<PathAndQ
 enum Body {
     Json,
     Events,
+}
+
+/// Whether a body is a stream of events.
+pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
+    kind(headers) == Some(Body::Events)
 }
 
 fn kind(headers: &HeaderMap) -> Option<Body> {

@@ -85,7 +85,7 @@ fn snapshot(instance: &str) -> AckEvent {
         instance: instance.to_owned(),
         version: "1.0.0".to_owned(),
         format_versions: vec![1],
-        expositions: vec![Ack { id: id(), digest: Digest("d1".to_owned()), state: AckState::Loaded }],
+        expositions: vec![Ack { id: id(), digest: Digest("d1".to_owned()), state: AckState::Loaded, upstream: None }],
         saved: vec![],
     }
 }

@@ -17,7 +17,7 @@ fn document(name: &str, digest: &str) -> RequiredDocument {
 }
 
 fn ack(name: &str, digest: &str, state: AckState) -> Ack {
-    Ack { id: id(name), digest: Digest(digest.to_owned()), state }
+    Ack { id: id(name), digest: Digest(digest.to_owned()), state, upstream: None }
 }
 
 fn loaded(name: &str, digest: &str) -> Ack {

@@ -306,7 +306,7 @@ impl Harness {
 
     /// Sends the gateway's ack that it has loaded a document.
     pub(super) fn ack(&mut self, exposition: &str, digest: Digest) {
-        let ack = Ack { id: id(exposition), digest, state: AckState::Loaded };
+        let ack = Ack { id: id(exposition), digest, state: AckState::Loaded, upstream: None };
         self.send(&name("default"), AckEvent::Changed { expositions: vec![ack], removed: Vec::new() });
     }
 

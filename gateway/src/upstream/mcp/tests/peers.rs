@@ -60,7 +60,7 @@ fn a_comparison_holds_for_its_time() {
     let later = now + Duration::from_secs(1);
     peer.set_server(Server::Modern);
     assert!(peer.ready(now).is_none());
-    assert!(peer.set_verdict(&verdict, later).is_none());
+    assert!(peer.set_verdict(&verdict, now, Duration::from_secs(1)).is_none());
     assert!(peer.ready(now).is_some() && peer.ready(later).is_none());
     peer.expire();
     assert!(peer.ready(now).is_none() && peer.verdict().is_some());

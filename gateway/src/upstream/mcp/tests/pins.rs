@@ -25,7 +25,7 @@ fn full() -> (Value, Value) {
 }
 
 fn verdict(pins: &Arc<Pins>, pages: &[Value]) -> Verdict {
-    let mut comparison = Comparison::new(pins);
+    let mut comparison = Comparison::new(pins, false);
     for page in pages {
         comparison.page(&page.to_string().into()).unwrap();
     }
@@ -94,7 +94,7 @@ fn a_list_has_an_end() {
     assert_eq!(withheld(&pins, &many(999)), None);
     let too_many = "missing: the server's list has more than 1000 tools, and the tool is not in the part that was read";
     assert_eq!(withheld(&pins, &many(1_000)).as_deref(), Some(too_many));
-    let mut comparison = Comparison::new(&pins);
+    let mut comparison = Comparison::new(&pins, false);
     let page = json!({"tools": many(1_000), "nextCursor": "more"}).to_string();
     assert_eq!(comparison.page(&page.into()).unwrap().next, None, "no more is asked for");
 }
@@ -117,7 +117,7 @@ fn pages_say_what_follows() {
         ("[[]]", Err(())),
         ("null", Err(())),
     ] {
-        let end = Comparison::new(&pins).page(&Bytes::from_static(page.as_bytes()));
+        let end = Comparison::new(&pins, false).page(&Bytes::from_static(page.as_bytes()));
         let expected = expected.map(|(next, ttl_ms)| PageEnd { next: next.map(str::to_owned), ttl_ms });
         assert_eq!(end.map_err(|error| assert!(!error.contains("secret"))), expected, "{page}");
     }
