@@ -19,6 +19,8 @@ mod template;
 mod text;
 #[cfg(feature = "toon")]
 mod toon;
+#[cfg(feature = "upstream")]
+mod upstream;
 
 /// The name of a target, and the function that runs one input.
 pub type Target = (&'static str, fn(&[u8]));
@@ -41,6 +43,8 @@ pub const TARGETS: &[Target] = &[
     ("text", text::run),
     #[cfg(feature = "toon")]
     ("toon", toon::run),
+    #[cfg(feature = "upstream")]
+    ("upstream", upstream::run),
 ];
 
 /// Returns the function of a target, if this build has it.

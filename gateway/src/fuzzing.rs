@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use crate::mcp::{Era, Incoming, era, message};
 
+pub use crate::upstream::mcp_fuzzing::{Answered, answers};
+
 /// Maximum number of messages in a batch.
 const BATCH: usize = 16;
 

@@ -49,7 +49,7 @@ pub use client::{Client, ClientError, ClientOptions, IdleLimits};
 pub use credentials::{LocalCredentials, environment_variable};
 pub use egress::{Destination, EgressPolicy, InvalidDestination};
 pub use error::UpstreamError;
-pub use mcp::{Difference, Withheld};
+pub use mcp::{Difference, Withheld, fuzzing as mcp_fuzzing};
 pub(crate) use mcp::{LeftOut, Listed, StreamEnd};
 pub use service::{InvalidService, Upstream};
 

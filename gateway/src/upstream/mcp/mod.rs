@@ -24,6 +24,7 @@ mod call;
 mod decide;
 mod flight;
 mod follow;
+pub mod fuzzing;
 mod message;
 mod peers;
 mod pins;
