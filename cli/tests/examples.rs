@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use tamis_crds::{CompileEnv, compile, load};
+use tamis_crds::{Bundled, CompileEnv, compile, load};
 
 #[test]
 fn nothing_is_to_be_said_about_the_examples() {
@@ -20,8 +20,17 @@ fn nothing_is_to_be_said_about_the_examples() {
 }
 
 #[test]
+fn the_bundle_publishes_all_its_parts() {
+    let loaded = load(&[Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/bundle")]);
+    let compiled = compile(&loaded.resources, &CompileEnv::default());
+    assert!(loaded.diagnostics.is_empty() && compiled.diagnostics.is_empty(), "{:#?}", compiled.diagnostics);
+    let bundle = compiled.snapshot.bundles.values().next().expect("is served");
+    assert_eq!(Bundled::of(bundle, &compiled.snapshot), Bundled { tools: 3, ..Bundled::default() });
+}
+
+#[test]
 fn validate_finds_nothing_in_them() {
-    for folder in ["quickstart", "notion", "slack", "mcp"] {
+    for folder in ["quickstart", "notion", "slack", "mcp", "bundle"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(folder);
         let output = Command::new(env!("CARGO_BIN_EXE_tamis")).arg("validate").arg(path).output().expect("runs");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -116,7 +116,9 @@ fn definition(crd: CustomResourceDefinition, spec: &Json, status: Option<Json>, 
     }
     // Server-side apply turns a `spec` whose fields have all been removed into null, which is not an object. Where `{}` is a
     // complete specification, this default keeps it one. An author who writes `spec: {}` finds the same in the cluster.
-    let may_be_empty = spec["type"] == "object" && spec["required"].as_array().is_none_or(Vec::is_empty);
+    // An Exposition has no field that is always required, but it names a service or other expositions.
+    let may_be_empty =
+        spec["type"] == "object" && spec["required"].as_array().is_none_or(Vec::is_empty) && kind != "Exposition";
     if may_be_empty {
         root["properties"]["spec"]["default"] = json!({});
     }

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::{Running, Upstream, exposition, id, options, read, service, snapshot, start, text, tool};
 
 /// A bundle `all` of these parts, each with its prefix.
-pub(super) fn bundle(parts: &[(&str, &str)]) -> BundleDocument {
+pub(crate) fn bundle(parts: &[(&str, &str)]) -> BundleDocument {
     let part = |(name, prefix): &(&str, &str)| BundlePart { name: (*name).to_owned(), prefix: (*prefix).to_owned() };
     BundleDocument {
         format_version: BundleDocument::FORMAT_VERSION,
@@ -33,7 +33,7 @@ pub(super) fn bundle(parts: &[(&str, &str)]) -> BundleDocument {
 }
 
 /// Adds bundles to a snapshot.
-pub(super) fn with(mut snapshot: Snapshot, bundles: impl IntoIterator<Item = BundleDocument>) -> Snapshot {
+pub(crate) fn with(mut snapshot: Snapshot, bundles: impl IntoIterator<Item = BundleDocument>) -> Snapshot {
     snapshot.bundles.extend(bundles.into_iter().map(|bundle| (bundle.id.clone(), Arc::new(bundle))));
     snapshot
 }
