@@ -144,8 +144,8 @@ fn without_tools(spec: &mut ServiceManifestSpec) {
             }
         }
         Some(SourceSpec::Mcp(_)) => {
-            if let Some(mcp) = &mut spec.mcp {
-                mcp.tools.clear();
+            if let Some(tools) = spec.mcp.as_mut().and_then(|mcp| mcp.tools.as_mut()) {
+                tools.clear();
             }
         }
         None => {}
