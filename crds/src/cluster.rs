@@ -51,7 +51,9 @@ impl PartTools {
     /// Returns the tools of a document.
     #[must_use]
     pub fn of(document: &ExpositionDocument) -> Self {
-        Self(document.tools.iter().map(|(name, tool)| (name.clone(), tool.is_unfiltered())).collect())
+        // The entries of a followed server are filters: only gateways know its tools, and count them.
+        let tools = document.tools.iter().filter(|_| document.follow.is_none());
+        Self(tools.map(|(name, tool)| (name.clone(), tool.is_unfiltered())).collect())
     }
 }
 
