@@ -100,6 +100,14 @@ impl ClusterState {
         }
     }
 
+    /// Marks the bundles that name the expositions of a change. For a write of the operator itself, that is all there is to
+    /// mark.
+    pub(crate) fn parts_written(&mut self, changed: &Changed) {
+        for id in &changed.expositions {
+            self.mark_bundles_of(&ObjectName { namespace: id.namespace.clone(), name: id.name.clone() });
+        }
+    }
+
     /// Marks the bundles that name an exposition: their findings and the number of their tools depend on it.
     fn mark_bundles_of(&mut self, exposition: &ObjectName) {
         let bundles = self.index.bundles_of(exposition);
@@ -188,8 +196,8 @@ impl ClusterState {
     pub(super) fn configs_changed(&mut self, changed: &Changed) {
         for id in &changed.expositions {
             self.mark_config(id);
-            self.mark_bundles_of(&ObjectName { namespace: id.namespace.clone(), name: id.name.clone() });
         }
+        self.parts_written(changed);
         for (namespace, digest) in &changed.services {
             if self.configs.uses_service(namespace, digest) {
                 self.index.mark_users_of_document(digest, &mut self.dirty);

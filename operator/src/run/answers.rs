@@ -57,7 +57,8 @@ impl State {
         match (result, purpose) {
             (Ok(object), purpose) => {
                 if !is_listed {
-                    drop(self.cluster.configs.put(*object));
+                    let changed = self.cluster.configs.put(*object);
+                    self.cluster.parts_written(&changed);
                 }
                 if let Purpose::Document { exposition } = purpose {
                     self.document_written(fence, &exposition, name, is_listed);
@@ -99,7 +100,10 @@ impl State {
         let InFlight { purpose, fence, is_listed, reported } = ended;
         match result {
             Ok(()) if is_listed => {}
-            Ok(()) => drop(self.cluster.configs.remove(name, Some(uid))),
+            Ok(()) => {
+                let changed = self.cluster.configs.remove(name, Some(uid));
+                self.cluster.parts_written(&changed);
+            }
             Err(Failure::Deposed(_)) => self.deposed(fence),
             Err(failure) => {
                 tracing::warn!(%name, "configuration not deleted: {failure}");

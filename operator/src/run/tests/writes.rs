@@ -48,6 +48,21 @@ fn writes_a_new_version_of_a_secret_before_the_document_that_names_it() {
 }
 
 #[test]
+fn a_bundle_learns_what_the_operator_has_written_for_a_part() {
+    let mut harness = Harness::good();
+    let bundle = json!({"expositions": [{"name": "e", "prefix": "a_"}], "access": {"anonymous": true}});
+    harness.put(Kind::Exposition, "all", bundle);
+    harness.settle();
+    for (filters, expected) in [("n", "True"), ("gone", "False"), ("n", "True")] {
+        harness.log.clear();
+        harness.put(Kind::Exposition, "e", Harness::exposing(json!({"filters": [filters]})));
+        harness.settle();
+        assert_eq!(harness.condition(Kind::Exposition, "all", "ResolvedRefs"), expected, "{filters}");
+        assert!(!harness.log.contains(&"exposition team/all".to_owned()), "{:?}", harness.log);
+    }
+}
+
+#[test]
 fn deletes_the_document_in_the_former_group_last() {
     let mut harness = Harness::good();
     harness.put(Kind::GatewayGroup, "gw/other", json!({"replicas": 1, "allowedNamespaces": {"from": "All"}}));
