@@ -79,7 +79,7 @@ pub(crate) struct Args {
     /// The maximum size of the Secrets, in base64, that the expositions of a namespace use in one group.
     #[arg(long, value_name = "BYTES", default_value_t = Quotas::DEFAULT.credential_bytes)]
     quota_credential_bytes: usize,
-    /// The maximum size of the ServiceManifests, ToolsFilters and CustomTools of a namespace, as JSON.
+    /// The maximum size of the ServiceManifests, ToolsFilters, CustomTools, Prompts and Resources of a namespace, as JSON.
     #[arg(long, value_name = "BYTES", default_value_t = Quotas::DEFAULT.source_bytes)]
     quota_source_bytes: usize,
 }

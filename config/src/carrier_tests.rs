@@ -13,6 +13,7 @@ fn service(description: String) -> ServiceDocument {
         description: Some(description),
         source: Source::Http(HttpSource { base_url: "https://example.com".to_owned(), auth: None }),
         tools: IndexMap::new(),
+        content: crate::ServiceContent::default(),
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tamis_engine::{Budget, Bytes, Enforcement, Factor, ReservedInput, Tokens, ToolFilter};
 use tamis_tokens::TokenizerName;
 
-use crate::{AllowedUse, Digest, matches_pattern};
+use crate::{AllowedUse, Digest, PublishedContent, matches_pattern};
 
 /// An exposition's name, unique in a gateway: the last two segments of its URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +67,9 @@ pub struct ExpositionDocument {
     /// names of tools that the server may list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow: Option<Follow>,
+    /// The prompts and resources that are published.
+    #[serde(default, skip_serializing_if = "PublishedContent::is_empty")]
+    pub content: PublishedContent,
 }
 
 /// Which of the tools that a server lists are published: patterns in which `*` matches any text and `?` any character.
@@ -126,6 +129,11 @@ impl ExpositionDocument {
     pub fn at_lowest_version(mut self) -> Self {
         self.format_version = crate::lowest_version(&self);
         self
+    }
+
+    /// Returns the names of everything published that sends requests to the service: tools and resource templates.
+    pub fn callables(&self) -> impl Iterator<Item = &String> {
+        self.tools.keys().chain(&self.content.templates)
     }
 
     /// How many of the published tools are unfiltered.

@@ -9,6 +9,7 @@ pub mod addresses;
 mod allowed_use;
 pub mod bundle;
 pub mod carrier;
+mod content;
 mod exposition;
 pub mod group_keys;
 pub mod names;
@@ -26,6 +27,10 @@ mod watch;
 pub use allowed_use::{AllowedUse, CredentialUse, InvalidUse, parse_uses};
 pub use bundle::{BundleDocument, BundleLimits, BundlePart};
 pub use carrier::{ExpositionPayload, GatewayConfig, GatewayConfigSpec, PayloadKind, StopDocument};
+pub use content::{
+    NamePatterns, PromptArgument, PromptMessage, PromptRole, PublishedContent, ResourceContent, ResourceInfo,
+    ServiceContent, ServicePrompt, ServiceResource, ServiceTemplate,
+};
 pub use exposition::{
     Access, Audit, CallLimits, CredentialGrant, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool,
     Follow, OutputLimits, TokenSettings,

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tamis_engine::{JsonText, ResponseType};
 
+use crate::ServiceContent;
+
 /// SHA-256 of a service document's JSON, in lower-case hex: its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -45,6 +47,9 @@ pub struct ServiceDocument {
     pub source: Source,
     /// The tools, in the order in which the manifest declares them.
     pub tools: IndexMap<String, ServiceTool>,
+    /// Prompts and resources that do not come from the source.
+    #[serde(default, skip_serializing_if = "ServiceContent::is_empty")]
+    pub content: ServiceContent,
 }
 
 impl ServiceDocument {
@@ -56,6 +61,13 @@ impl ServiceDocument {
     pub fn digest(&self) -> Digest {
         let json = serde_json::to_vec(self).expect("documents serialise");
         Digest::of(&json)
+    }
+
+    /// Returns the tool of this name, or the read of the resource template of this name. A tool's name has no brace, and a
+    /// URI template has one.
+    #[must_use]
+    pub fn callable(&self, name: &str) -> Option<&ServiceTool> {
+        self.tools.get(name).or_else(|| self.content.templates.get(name).map(|template| &template.read))
     }
 
     /// Returns every URL to which calls of the service's tools connect. Egress policies check these.

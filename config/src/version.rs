@@ -5,16 +5,16 @@
 //!
 //! Version 3 added MCP servers as the source of a service.
 //!
-//! Version 4 added bundles, expositions that are called through bundles only, and MCP servers whose tools are published as they
-//! are listed (`follow`).
+//! Version 4 added bundles, expositions that are called through bundles only, MCP servers whose tools are published as they
+//! are listed (`follow`), and prompts and resources.
 //!
 //! Everything is destructured: a field does not compile until it is placed in a version here.
 
 use tamis_engine::{BudgetSpec, FilterSpec, FormatSpec, OutputSpec, ToolFilter};
 
 use crate::{
-    Access, Call, CallLimits, ExpositionDocument, ExpositionTool, McpSource, ServiceDocument, ServiceTool, Source,
-    TokenSettings,
+    Access, Call, CallLimits, ExpositionDocument, ExpositionTool, McpSource, ServiceContent, ServiceDocument,
+    ServiceTool, Source, TokenSettings,
 };
 
 /// The first version: that of every document that stops an exposition, and of every other document that needs no later
@@ -24,7 +24,11 @@ pub const FIRST_VERSION: u32 = 1;
 /// Returns the lowest version that expresses `document`, whatever version it carries.
 #[must_use]
 pub fn lowest_service_version(document: &ServiceDocument) -> u32 {
-    let ServiceDocument { format_version: _, name: _, version: _, description: _, source, tools } = document;
+    let ServiceDocument { format_version: _, name: _, version: _, description: _, source, tools, content } = document;
+    let ServiceContent { prompts: _, resources: _, templates: _ } = content;
+    if !content.is_empty() {
+        return 4;
+    }
     let source = match source {
         Source::Http(_) => FIRST_VERSION,
         Source::Mcp(McpSource { url: _, auth: _, follow }) => 3 + u32::from(*follow),
@@ -65,6 +69,7 @@ pub fn lowest_version(document: &ExpositionDocument) -> u32 {
         tokens,
         inputs,
         follow,
+        content,
     } = document;
     let CallLimits {
         requests_per_second: _,
@@ -79,9 +84,10 @@ pub fn lowest_version(document: &ExpositionDocument) -> u32 {
         Some(Access::BundleOnly) => 4,
     };
     let follow = if follow.is_some() { 4 } else { FIRST_VERSION };
+    let content = if content.is_empty() { FIRST_VERSION } else { 4 };
     let own = *tokens != TokenSettings::default() || inputs.is_some() || !answers.is_none();
     let second = if own || tools.values().any(tool_is_second) { 2 } else { FIRST_VERSION };
-    second.max(access).max(follow)
+    second.max(access).max(follow).max(content)
 }
 
 /// Returns whether a published tool uses a field of version 2.

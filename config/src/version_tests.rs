@@ -53,6 +53,12 @@ fn a_document_carries_the_lowest_version_that_expresses_it() {
         (2, json!({"inputs": ["chunk"]})),
         (4, json!({"follow": {}})),
         (4, json!({"follow": {"include": ["a*"], "exclude": ["ab"]}})),
+        (1, json!({"content": {}})),
+        (4, json!({"content": {"prompts": ["p"]}})),
+        (4, json!({"content": {"resources": ["r:/a"]}})),
+        (4, json!({"content": {"templates": ["r:/{a}"]}})),
+        (4, json!({"content": {"serverPrompts": {}}})),
+        (4, json!({"content": {"serverResources": {}}})),
     ];
     for (of_fields, fields) in &fields {
         for (of_filter, filter) in &filters {
@@ -89,5 +95,13 @@ fn a_service_carries_the_lowest_version_that_expresses_it() {
         let document: ServiceDocument = serde_json::from_str(&document.to_string()).expect("a service");
         assert_eq!(lowest_service_version(&document), version, "{source} {calls:?}");
         assert!(version <= FORMAT_VERSION);
+    }
+    let prompt = json!({"prompts": {"p": {"messages": [{"role": "user", "text": "t"}]}}});
+    let resource = json!({"resources": {"r:/a": {"info": {"name": "a"}, "content": {"text": "t"}}}});
+    for (version, content) in [(1, json!({})), (4, prompt), (4, resource)] {
+        let document =
+            json!({"formatVersion": 1, "name": "s", "version": "1", "source": http, "tools": {}, "content": content});
+        let document: ServiceDocument = serde_json::from_str(&document.to_string()).expect("a service");
+        assert_eq!(lowest_service_version(&document), version, "{content}");
     }
 }

@@ -20,11 +20,13 @@ use crate::yaml::Node;
 #[must_use]
 pub fn import(resources: &Resources, namespace: Option<&str>) -> Vec<Value> {
     // Destructured, so that a new kind does not compile until it is converted here.
-    let Resources { manifests, filters, expositions, groups, tools, plans, unusable: _ } = resources;
+    let Resources { manifests, filters, expositions, groups, tools, plans, prompts, contents, unusable: _ } = resources;
     let mut documents = Vec::new();
     add(&mut documents, "GatewayGroup", groups, namespace);
     add(&mut documents, "ServiceManifest", manifests, namespace);
     add(&mut documents, "CustomTools", tools, namespace);
+    add(&mut documents, "Prompts", prompts, namespace);
+    add(&mut documents, "Resources", contents, namespace);
     add(&mut documents, "ToolsFilters", filters, namespace);
     add(&mut documents, "ConfigurationPlan", plans, namespace);
     add(&mut documents, "Exposition", expositions, namespace);

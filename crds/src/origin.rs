@@ -116,6 +116,12 @@ impl Origin {
         found
     }
 
+    /// Returns the origin of a resource that no document has: findings about it are told at another place.
+    pub(crate) fn nowhere() -> Self {
+        let tree = Arc::new(Node { position: Position::START, value: Value::Map(Vec::new()) });
+        Self { file: "".into(), tree, is_object: false }
+    }
+
     /// Returns the same place without the tree: fields are then spelled as in the schema.
     pub(crate) fn bare(&self) -> Self {
         let Self { file, tree, is_object } = self;

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use tamis_config::{ExpositionDocument, ExpositionTool};
+use tamis_engine::Enforcement;
 
 /// Returns `next` with the enforcement and the filters of `previous` where those protect more. Returns the same `Arc` if
 /// nothing in `next` is looser.
 ///
 /// Lowered enforcement is looser, and so is a tool that loses its filter, and a filter of a deleted set (`is_gone`, by the
 /// `namespace/name` of its resource) that gives way to another one. Everything else is current: service, credentials,
-/// `access`, `limits` and the list of tools. So are `tokens` and `inputs`: they decide how much of an answer is shown and
+/// `access`, `limits`, the list of tools, prompts and resources. So are `tokens` and `inputs`: they decide how much of an answer is shown and
 /// in which form. `_output_mode`, which shows a whole output, works under `Advisory` only, where filters protect nothing.
 #[must_use]
 pub fn tighten(
@@ -52,6 +53,9 @@ pub fn tighten(
             (kept.follow, kept.tools) = (None, IndexMap::new());
         }
     }
+    if kept.enforcement == Enforcement::Enforced {
+        kept.content.enforce();
+    }
     let kept = kept.at_lowest_version();
     if kept == **next { Arc::clone(next) } else { Arc::new(kept) }
 }
@@ -66,8 +70,10 @@ pub fn is_bare(document: &ExpositionDocument) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tamis_config::{Access, Audit, CallLimits, Digest, ExpositionId, FIRST_VERSION, TokenSettings};
-    use tamis_engine::Enforcement::{self, Advisory, Enforced};
+    use tamis_config::{
+        Access, Audit, CallLimits, Digest, ExpositionId, FIRST_VERSION, NamePatterns, PublishedContent, TokenSettings,
+    };
+    use tamis_engine::Enforcement::{Advisory, Enforced};
 
     use super::*;
 
@@ -97,6 +103,7 @@ mod tests {
             tokens: TokenSettings::default(),
             inputs: None,
             follow: None,
+            content: PublishedContent::default(),
         })
     }
 
@@ -121,6 +128,21 @@ mod tests {
             assert_eq!(kept, document(enforcement, "new", tools), "{what}");
             assert_eq!(Arc::ptr_eq(&kept, &next), *kept == *next, "{what}");
         }
+    }
+
+    #[test]
+    fn nothing_unfiltered_is_published_while_enforcement_is_held() {
+        let previous = document(Enforced, "s", "a=x:/1");
+        let mut next = ExpositionDocument::clone(&document(Advisory, "s", "a=x:/1"));
+        let prompts = vec!["p".to_owned()];
+        next.content = PublishedContent {
+            prompts: prompts.clone(),
+            templates: vec!["t:/{x}".to_owned()],
+            server_resources: Some(NamePatterns::default()),
+            ..PublishedContent::default()
+        };
+        let kept = tighten(&previous, &Arc::new(next), &|_| false);
+        assert_eq!(kept.content, PublishedContent { prompts, ..PublishedContent::default() });
     }
 
     #[test]

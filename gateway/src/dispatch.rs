@@ -1,5 +1,7 @@
 //! Decides what a request asks for, whatever transport carries it.
 
+mod content;
+
 use bytes::Bytes;
 use http::HeaderMap;
 use serde::Deserialize;
@@ -7,11 +9,13 @@ use serde_json::value::RawValue;
 
 use crate::bundle::Found;
 use crate::call::{Caller, ToolCall};
+use crate::exposition::{Exposition, Page};
 use crate::hops;
 use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::era::{MODERN_VERSIONS, negotiate};
 use crate::mcp::message::string;
 use crate::mcp::{Era, Params, RpcError, arguments, headers};
+use crate::registry::ListKind;
 use crate::target::Target;
 use crate::trace::Parent;
 
@@ -31,8 +35,8 @@ pub(crate) enum Task {
 pub(crate) struct Listen {
     /// The request's id, as JSON. Each message is tagged with it.
     id: Bytes,
-    /// Whether the client asked for changes of the list of tools.
-    pub(crate) tools: bool,
+    /// Whether the client asked for the changes of each list, in the order of [`ListKind::ALL`].
+    lists: [bool; 3],
 }
 
 /// A request, and what is known about it.
@@ -68,6 +72,15 @@ pub(crate) fn dispatch(request: &Request<'_>) -> Result<Task, RpcError> {
     match (request.method, era) {
         ("tools/call", _) => call(request).map(Task::Call),
         ("tools/list", _) => list(target, id, params, era).map(Task::Answer),
+        (
+            "prompts/list"
+            | "prompts/get"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
+            | "completion/complete",
+            _,
+        ) => content::dispatch(request),
         ("server/discover", Era::Modern) => answer(&discover(target)),
         ("subscriptions/listen", Era::Modern) => listen(request).map(Task::Listen),
         ("initialize", Era::Legacy) => answer(&initialize(target, params)?),
@@ -102,6 +115,7 @@ fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
         hops,
         id: source.slice_ref(request.id.get().as_bytes()),
         tool,
+        content: None,
         arguments: params.arguments.map(|raw| source.slice_ref(raw.get().as_bytes())),
         era: request.era,
         caller: caller.map_or_else(|| request.caller.clone(), |name| request.caller.named(name)),
@@ -119,9 +133,16 @@ fn list(target: &Target, id: &str, params: &Params<'_>, era: Era) -> Result<Vec<
     let invalid = || RpcError::invalid_params("invalid cursor");
     let cursor = params.cursor.map(|raw| string(raw).ok_or_else(invalid)).transpose()?;
     let page = target.list(cursor.as_deref()).ok_or_else(invalid)?;
+    Ok(write_page(target, id, "tools", &page, era))
+}
+
+/// Writes a page of a list. `member` is the member of the result that holds the entries.
+fn write_page(target: &Target, id: &str, member: &str, page: &Page<'_>, era: Era) -> Vec<u8> {
     let mut out = Vec::with_capacity(page.tools.len() + id.len() + 320);
     encode::open_result(&mut out, id);
-    out.put(r#"{"tools":["#);
+    out.put("{\"");
+    out.put(member);
+    out.put("\":[");
     out.put(&page.tools);
     out.put("]");
     if let Some(next) = &page.next {
@@ -132,18 +153,47 @@ fn list(target: &Target, id: &str, params: &Params<'_>, era: Era) -> Result<Vec<
         out.put(&cacheable(target));
     }
     out.put("}}");
-    Ok(out)
+    out
+}
+
+/// The members of every modern result that may not be cached as a list.
+fn complete(target: &Target) -> String {
+    format!(r#","resultType":"complete","_meta":{{{}}}"#, target.server_meta())
 }
 
 /// The caching members of a modern result. Nothing may be cached, because a reload can change it at any time.
 fn cacheable(target: &Target) -> String {
+    caching(target.is_private(), target.server_meta())
+}
+
+/// The caching members of a modern result of an exposition's call.
+pub(crate) fn cacheable_of(exposition: &Exposition) -> String {
+    caching(exposition.is_private(), &exposition.service.server_meta)
+}
+
+fn caching(is_private: bool, server: &str) -> String {
     // Without keys, all callers get the same result.
-    let scope = if target.is_private() { "private" } else { "public" };
-    let server = target.server_meta();
+    let scope = if is_private { "private" } else { "public" };
     format!(r#","resultType":"complete","ttlMs":0,"cacheScope":"{scope}","_meta":{{{server}}}"#)
 }
 
-const CAPABILITIES: &str = r#""capabilities":{"tools":{"listChanged":true}}"#;
+/// What the target has, as the protocol says it: prompts, resources and completions only if there are any.
+fn capabilities(target: &Target) -> String {
+    let mut out = String::from(r#""capabilities":{"tools":{"listChanged":true}"#);
+    if let Some(content) = target.content() {
+        if content.has_prompts() {
+            out.push_str(r#","prompts":{"listChanged":true}"#);
+        }
+        if content.has_resources() {
+            out.push_str(r#","resources":{"listChanged":true}"#);
+        }
+        if content.completes() {
+            out.push_str(r#","completions":{}"#);
+        }
+    }
+    out.push('}');
+    out
+}
 
 fn instructions(out: &mut String, target: &Target) {
     if let Some(text) = target.instructions() {
@@ -154,7 +204,7 @@ fn instructions(out: &mut String, target: &Target) {
 
 fn discover(target: &Target) -> String {
     let versions = MODERN_VERSIONS.map(|version| format!("\"{version}\"")).join(",");
-    let mut out = format!(r#"{{"supportedVersions":[{versions}],{CAPABILITIES}"#);
+    let mut out = format!(r#"{{"supportedVersions":[{versions}],{}"#, capabilities(target));
     instructions(&mut out, target);
     out.push_str(&cacheable(target));
     out.push('}');
@@ -168,7 +218,8 @@ fn initialize(target: &Target, params: &Params<'_>) -> Result<String, RpcError> 
         .ok_or_else(|| RpcError::invalid_params("protocolVersion must be a string"))?;
     let version = negotiate(Some(&requested));
     let server = target.server_info();
-    let mut out = format!(r#"{{"protocolVersion":"{version}",{CAPABILITIES},"serverInfo":{server}"#);
+    let capabilities = capabilities(target);
+    let mut out = format!(r#"{{"protocolVersion":"{version}",{capabilities},"serverInfo":{server}"#);
     instructions(&mut out, target);
     out.push('}');
     Ok(out)
@@ -185,14 +236,20 @@ fn set_level(params: &Params<'_>) -> Result<(), RpcError> {
 
 fn listen(request: &Request<'_>) -> Result<Listen, RpcError> {
     #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    #[derive(Default)]
+    #[expect(clippy::struct_field_names, reason = "the names of the protocol")]
     struct RequestedNotifications {
-        #[serde(rename = "toolsListChanged", default)]
-        tools: bool,
+        tools_list_changed: bool,
+        prompts_list_changed: bool,
+        resources_list_changed: bool,
     }
     let malformed = || RpcError::invalid_params("notifications must be an object that names kinds of notifications");
     let requested = request.params.notifications.filter(|raw| raw.get().starts_with('{')).ok_or_else(malformed)?;
-    let requested: RequestedNotifications = serde_json::from_str(requested.get()).map_err(|_| malformed())?;
-    Ok(Listen { id: request.source.slice_ref(request.id.get().as_bytes()), tools: requested.tools })
+    let RequestedNotifications { tools_list_changed, prompts_list_changed, resources_list_changed } =
+        serde_json::from_str(requested.get()).map_err(|_| malformed())?;
+    let lists = [tools_list_changed, prompts_list_changed, resources_list_changed];
+    Ok(Listen { id: request.source.slice_ref(request.id.get().as_bytes()), lists })
 }
 
 /// Messages of a modern subscription.
@@ -210,19 +267,24 @@ impl Listen {
 
     /// The first message: the kinds of notifications that the client will get.
     pub(crate) fn acknowledgement(&self) -> String {
-        let granted = if self.tools { r#""toolsListChanged":true"# } else { "" };
+        let granted = ListKind::ALL.into_iter().filter(|list| self.wants(*list));
+        let granted: Vec<_> = granted.map(|list| format!(r#""{}ListChanged":true"#, list.as_str())).collect();
+        let granted = granted.join(",");
         format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{{}}},"notifications":{{{granted}}}}}}}"#,
             self.tag()
         )
     }
 
-    /// The message that the list of tools changed.
-    pub(crate) fn changed(&self) -> String {
-        format!(
-            r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{"_meta":{{{}}}}}}}"#,
-            self.tag()
-        )
+    /// Whether the client asked for the changes of a list.
+    pub(crate) fn wants(&self, list: ListKind) -> bool {
+        self.lists[list as usize]
+    }
+
+    /// The message that a list changed.
+    pub(crate) fn changed(&self, list: ListKind) -> String {
+        let (list, tag) = (list.as_str(), self.tag());
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/{list}/list_changed","params":{{"_meta":{{{tag}}}}}}}"#)
     }
 
     /// The last message: the answer to the request.
@@ -232,5 +294,11 @@ impl Listen {
     }
 }
 
-/// The notification of the legacy era.
-pub(crate) const LIST_CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+/// The notification of the legacy era that a list changed.
+pub(crate) fn list_changed(list: ListKind) -> &'static str {
+    match list {
+        ListKind::Tools => r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
+        ListKind::Prompts => r#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}"#,
+        ListKind::Resources => r#"{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}"#,
+    }
+}

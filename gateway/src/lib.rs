@@ -20,6 +20,8 @@
 //! service           upstream, input schemas      held once for equal services
 //! call              validate, call, filter, answer, count
 //! validation        arguments: parsed, validated, converted for an alias
+//! prompts           prompts, filled                pure
+//! passing           results of servers, as spans   pure
 //! refusals          log lines for refused requests, sampled
 //! memory            a budget in bytes for all calls
 //! shares            resources by exposition      pure
@@ -53,6 +55,8 @@ mod missing;
 mod offload;
 mod options;
 mod paging;
+mod passing;
+mod prompts;
 mod refusals;
 mod registry;
 mod reload;

@@ -94,9 +94,9 @@ fn missing(exposition: &Exposition, store: &dyn Credentials) -> Vec<MissingCrede
     let mut missing: Vec<_> = callers.into_iter().collect();
     let scope = exposition.credentials(store);
     let mut tools: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
-    for tool in exposition.tools().keys() {
+    for tool in exposition.callables() {
         let document = &exposition.service.document;
-        let sent = document.tools.get(tool).and_then(|declared| document.sent_credential(declared));
+        let sent = document.callable(tool).and_then(|declared| document.sent_credential(declared));
         if let Some(SentCredential { credential, .. }) = sent {
             tools.entry((&credential.name, &credential.key)).or_default().insert(tool.clone());
         }

@@ -75,12 +75,14 @@ impl State {
         }
     }
 
-    /// Returns whether both list the same tools at their address.
-    fn lists_as(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Serving(a), Self::Serving(b)) => a.set.list_digest == b.set.list_digest,
-            (Self::Bundle(a), Self::Bundle(b)) => a.lists_as(b),
-            (Self::Stopped(_), Self::Stopped(_)) => true,
+    /// Returns whether both have the same list at their address.
+    fn lists_as(&self, other: &Self, list: ListKind) -> bool {
+        match (self, other, list) {
+            (Self::Serving(a), Self::Serving(b), list) => a.set.list_digest(list) == b.set.list_digest(list),
+            (Self::Bundle(a), Self::Bundle(b), ListKind::Tools) => a.lists_as(b),
+            // A bundle has tools only.
+            (Self::Bundle(_), Self::Bundle(_), ListKind::Prompts | ListKind::Resources) => true,
+            (Self::Stopped(_), Self::Stopped(_), _) => true,
             _ => false,
         }
     }
@@ -88,7 +90,43 @@ impl State {
     /// Returns whether the bundles that have this as a part list the same in both states, to the same callers.
     fn is_same_part(&self, other: &Self) -> bool {
         let access = |state: &Self| state.serving().and_then(|exposition| exposition.access.clone());
-        self.lists_as(other) && access(self) == access(other)
+        self.lists_as(other, ListKind::Tools) && access(self) == access(other)
+    }
+}
+
+/// A list whose changes clients learn of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    /// `tools/list`.
+    Tools,
+    /// `prompts/list`.
+    Prompts,
+    /// `resources/list` and `resources/templates/list`.
+    Resources,
+}
+
+impl ListKind {
+    /// Every list.
+    pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+
+    /// The word of the protocol, in `notifications/tools/list_changed` and `toolsListChanged`.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+        }
+    }
+}
+
+/// How often each list has changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Changes([u64; 3]);
+
+impl Changes {
+    /// Returns the lists that have changed since `before`.
+    pub(crate) fn since(self, before: Self) -> impl Iterator<Item = ListKind> {
+        ListKind::ALL.into_iter().filter(move |list| self.0[*list as usize] != before.0[*list as usize])
     }
 }
 
@@ -100,8 +138,8 @@ pub(crate) struct Slot {
     state: ArcSwap<State>,
     /// The totals of tools that are no longer published.
     past: Mutex<Totals>,
-    /// Counts the changes of the list of tools; closed when the address is removed. Created by the first subscriber.
-    changes: Mutex<Option<watch::Sender<u64>>>,
+    /// Counts the changes of its lists; closed when the address is removed. Created by the first subscriber.
+    changes: Mutex<Option<watch::Sender<Changes>>>,
 }
 
 impl Slot {
@@ -133,27 +171,28 @@ impl Slot {
         self.state.load_full()
     }
 
-    /// Subscribes to changes of the list of tools.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+    /// Subscribes to changes of the lists.
+    pub(crate) fn changes(&self) -> watch::Receiver<Changes> {
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        changes.get_or_insert_with(|| watch::Sender::new(0)).subscribe()
+        changes.get_or_insert_with(|| watch::Sender::new(Changes::default())).subscribe()
     }
 
-    /// Notifies subscribers that the list of tools has changed.
-    pub(crate) fn notify(&self) {
+    /// Notifies subscribers that lists have changed.
+    pub(crate) fn notify(&self, lists: &[ListKind]) {
         if let Some(changes) = &*self.changes.lock().unwrap_or_else(PoisonError::into_inner) {
-            changes.send_modify(|count| *count += 1);
+            changes.send_modify(|counts| lists.iter().for_each(|list| counts.0[*list as usize] += 1));
         }
     }
 
-    /// Replaces the state. Calls in flight keep the previous one. Subscribers are notified if the list of tools
-    /// differs. Returns whether the bundles that have this as a part list something else now.
+    /// Replaces the state. Calls in flight keep the previous one. Subscribers are notified of the lists that differ. Returns
+    /// whether the bundles that have this as a part list something else now.
     pub(crate) fn swap(&self, state: State) -> bool {
         let after = Arc::new(state);
         let before = self.state.swap(Arc::clone(&after));
-        if !before.lists_as(&after) {
-            // Locked after the swap: who subscribes after this sees the new list.
-            self.notify();
+        let changed: Vec<_> = ListKind::ALL.into_iter().filter(|list| !before.lists_as(&after, *list)).collect();
+        if !changed.is_empty() {
+            // Locked after the swap: who subscribes after this sees the new lists.
+            self.notify(&changed);
         }
         !before.is_same_part(&after)
     }
@@ -207,13 +246,13 @@ impl Registry {
     /// Notifies the subscribers of an address, and of the bundles that name it as a part, that its list of tools has
     /// changed.
     pub(crate) fn notify(&self, slot: &Slot) {
-        slot.notify();
+        slot.notify(&[ListKind::Tools]);
         self.notify_bundles(&slot.id.to_string());
     }
 
     /// Notifies the subscribers of the bundles that name an address as a part.
     pub(crate) fn notify_bundles(&self, part: &str) {
-        self.bundles_of(part).iter().for_each(|bundle| bundle.notify());
+        self.bundles_of(part).iter().for_each(|bundle| bundle.notify(&[ListKind::Tools]));
     }
 
     /// Replaces the map.

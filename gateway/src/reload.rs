@@ -81,11 +81,12 @@ struct Unloadable {
 }
 
 /// Whether an exposition may go on in the place of one that cannot be loaded. A broken filter must not delay what
-/// tightens: stricter enforcement, another access, a tool that is published no more.
+/// tightens: stricter enforcement, another access, a tool or a prompt that is published no more.
 fn may_stay(previous: &Exposition, wanted: &ExpositionDocument) -> bool {
     previous.enforcement >= wanted.enforcement
         && previous.access == wanted.access
         && previous.tools().keys().all(|tool| wanted.may_publish(tool))
+        && previous.content().is_none_or(|content| content.is_within(&wanted.content))
 }
 
 impl Gateway {

@@ -16,11 +16,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::bundle::{Sender, View};
 use crate::call::{self, Caller, ToolCall};
-use crate::dispatch::{LIST_CHANGED, Listen, Task};
+use crate::dispatch::{Listen, Task, list_changed};
 use crate::gateway::Gateway;
 use crate::mcp::{Era, RpcError};
 use crate::memory::{Exhausted, Held, Reservation};
-use crate::registry::{Slot, State};
+use crate::registry::{ListKind, Slot, State};
 use crate::session::{
     self, Action, InFlight, Input, Notice, Notifications, Reader, Refusal, Request, StreamPlace, Transport, Unserved,
     in_flight,
@@ -326,17 +326,24 @@ impl Session {
         let session = Arc::clone(self);
         self.tasks.spawn(async move {
             if is_back {
-                session.notify_legacy(LIST_CHANGED).await;
+                session.notify_all_lists().await;
             }
             while let Notice::Message(text) = notifications.next().await {
                 session.notify_legacy(&text).await;
             }
             // No stream of a legacy session could end, so the client learns in this way that the tools are gone.
             if !session.shutdown.is_cancelled() {
-                session.notify_legacy(LIST_CHANGED).await;
+                session.notify_all_lists().await;
             }
         });
         Some(slot)
+    }
+
+    /// Tells a legacy client that every list has changed.
+    async fn notify_all_lists(&self) {
+        for list in ListKind::ALL {
+            self.notify_legacy(list_changed(list)).await;
+        }
     }
 
     /// Sends a notification to a legacy client.

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tamis_config::{Access, ExpositionId};
+use tamis_config::ExpositionId;
 
 use crate::bundle::{Found, View};
-use crate::exposition::{Exposition, Page};
+use crate::exposition::{Content, Exposition, Page};
 use crate::metrics::ExpositionSeries;
 use crate::shares::Share;
 
@@ -82,8 +82,16 @@ impl Target {
     /// Returns whether answers may differ between callers.
     pub(crate) fn is_private(&self) -> bool {
         match self {
-            Self::Exposition(exposition) => exposition.access.as_ref().is_some_and(Access::authenticates),
+            Self::Exposition(exposition) => exposition.is_private(),
             Self::Bundle(view) => view.is_private(),
+        }
+    }
+
+    /// Returns the prompts and resources, if there are any. A bundle publishes the tools of its parts only.
+    pub(crate) fn content(&self) -> Option<&Content> {
+        match self {
+            Self::Exposition(exposition) => exposition.content(),
+            Self::Bundle(_) => None,
         }
     }
 

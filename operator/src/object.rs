@@ -13,6 +13,10 @@ pub enum Kind {
     ToolsFilters,
     /// Publishes tools under other names.
     CustomTools,
+    /// Prompts of a service.
+    Prompts,
+    /// Resources of a service.
+    Resources,
     /// Upstream settings that expositions share.
     ConfigurationPlan,
     /// Gateways that serve the same expositions.
@@ -23,10 +27,12 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds. A kind comes after those that it refers to.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::ServiceManifest,
         Self::ToolsFilters,
         Self::CustomTools,
+        Self::Prompts,
+        Self::Resources,
         Self::ConfigurationPlan,
         Self::GatewayGroup,
         Self::Exposition,
@@ -39,6 +45,8 @@ impl Kind {
             Self::ServiceManifest => "ServiceManifest",
             Self::ToolsFilters => "ToolsFilters",
             Self::CustomTools => "CustomTools",
+            Self::Prompts => "Prompts",
+            Self::Resources => "Resources",
             Self::ConfigurationPlan => "ConfigurationPlan",
             Self::GatewayGroup => "GatewayGroup",
             Self::Exposition => "Exposition",
@@ -48,7 +56,7 @@ impl Kind {
     /// Returns whether objects of the kind can be large: up to the 1.5 MB that the API server accepts.
     pub(crate) fn is_large(self) -> bool {
         match self {
-            Self::ServiceManifest | Self::ToolsFilters | Self::CustomTools => true,
+            Self::ServiceManifest | Self::ToolsFilters | Self::CustomTools | Self::Prompts | Self::Resources => true,
             Self::ConfigurationPlan | Self::GatewayGroup | Self::Exposition => false,
         }
     }
@@ -60,6 +68,8 @@ impl Kind {
             Self::ServiceManifest => "servicemanifests",
             Self::ToolsFilters => "toolsfilters",
             Self::CustomTools => "customtools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
             Self::ConfigurationPlan => "configurationplans",
             Self::GatewayGroup => "gatewaygroups",
             Self::Exposition => "expositions",

@@ -14,7 +14,7 @@ pub struct Quotas {
     pub document_bytes: usize,
     /// Bytes of the Secrets that its expositions use, in base64, in each group.
     pub credential_bytes: usize,
-    /// Bytes of its ServiceManifests, ToolsFilters and CustomTools, as JSON. The operator keeps them compressed.
+    /// Bytes of its ServiceManifests, ToolsFilters, CustomTools, Prompts and Resources, as JSON. The operator keeps them compressed.
     pub source_bytes: usize,
 }
 
@@ -58,7 +58,9 @@ impl Exceeded {
             Self::Expositions(_) => "delete some of its expositions",
             Self::DocumentBytes(_) => "use smaller filter sets, or fewer expositions of large ones",
             Self::CredentialBytes(_) => "remove callers, or Secrets that are used by its expositions",
-            Self::SourceBytes(_) => "delete or shorten some of its ServiceManifests, ToolsFilters and CustomTools",
+            Self::SourceBytes(_) => {
+                "delete or shorten some of its ServiceManifests, ToolsFilters, CustomTools, Prompts and Resources"
+            }
         };
         format!("{less}, or ask for a larger quota")
     }

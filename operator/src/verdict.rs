@@ -9,7 +9,7 @@ pub struct Verdict {
     /// Problems and warnings; empty if there are none.
     pub findings: Vec<Finding>,
     /// Documents that have to be loaded for the object to be `Programmed`: its own for an Exposition, those of all
-    /// expositions that use it for a ToolsFilters, ServiceManifest, CustomTools or ConfigurationPlan.
+    /// expositions that use it for a ToolsFilters, ServiceManifest, CustomTools, Prompts, Resources or ConfigurationPlan.
     pub documents: Vec<RequiredDocument>,
     /// Facts about an Exposition; `None` for other kinds.
     pub exposed: Option<Exposed>,

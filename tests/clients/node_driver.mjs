@@ -9,7 +9,7 @@ const failure = error => ({
     error: { kind: error?.constructor?.name, code: error?.code ?? null, message: String(error?.message ?? error), data: error?.data ?? null },
 });
 
-/** Counts notifications that the list of tools has changed. */
+/** Counts notifications that a list has changed. */
 export class Changes {
     #pending = false;
     #wake = () => {};
@@ -29,6 +29,22 @@ export class Changes {
     }
 }
 
+/** Counts the notifications of each list: the option of a client, and the command that asks for them. */
+export class ListChanges {
+    #lists = { tools: new Changes(), prompts: new Changes(), resources: new Changes() };
+
+    get option() {
+        const each = Object.entries(this.#lists);
+        return Object.fromEntries(
+            each.map(([list, changes]) => [list, { autoRefresh: false, debounceMs: 0, onChanged: () => changes.note() }]),
+        );
+    }
+
+    changed({ list = "tools", ...options }) {
+        return this.#lists[list].changed(options);
+    }
+}
+
 /** Calls a tool and gives up after some milliseconds. */
 export async function cancelled(call, after) {
     const abort = new AbortController();
@@ -44,16 +60,29 @@ export async function cancelled(call, after) {
     }
 }
 
-/** All pages of the list. */
-export async function allTools(client) {
-    const tools = [];
+/** All pages of a list. */
+async function all(member, list) {
+    const found = [];
     let cursor;
     do {
-        const page = await client.listTools({ cursor });
-        tools.push(...page.tools);
+        const page = await list({ cursor });
+        found.push(...page[member]);
         cursor = page.nextCursor;
     } while (cursor !== undefined);
-    return { tools };
+    return { [member]: found };
+}
+
+/** The commands for lists, prompts and resources, which both SDKs name alike. */
+export function reads(client) {
+    return {
+        list: () => all("tools", params => client.listTools(params)),
+        prompts: () => all("prompts", params => client.listPrompts(params)),
+        prompt: ({ name, arguments: args }) => client.getPrompt({ name, arguments: args }),
+        resources: () => all("resources", params => client.listResources(params)),
+        templates: () => all("resourceTemplates", params => client.listResourceTemplates(params)),
+        read: ({ uri }) => client.readResource({ uri }),
+        complete: ({ ref, argument }) => client.complete({ ref, argument }),
+    };
 }
 
 /** Connects by the first command, then answers commands until the input ends. */

@@ -7,18 +7,24 @@ import anyio
 from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from pydantic import AnyUrl
 
 import python_driver as driver
 
 
+NOTIFICATIONS = {
+    "tools": types.ToolListChangedNotification,
+    "prompts": types.PromptListChangedNotification,
+    "resources": types.ResourceListChangedNotification,
+}
+
+
 async def session(command: dict[str, Any]) -> None:
-    changes = driver.Changes()
+    changes = driver.ListChanges()
 
     async def on_message(message: Any) -> None:
-        if isinstance(message, types.ServerNotification) and isinstance(
-            message.root, types.ToolListChangedNotification
-        ):
-            changes.note()
+        if isinstance(message, types.ServerNotification):
+            changes.note(NOTIFICATIONS, message.root)
 
     async with AsyncExitStack() as stack:
         if "command" in command:
@@ -72,8 +78,48 @@ async def session(command: dict[str, Any]) -> None:
         async def ping() -> Any:
             return driver.dump(await client.send_ping())
 
+        async def all_of(member: str, listing: Any) -> Any:
+            found, cursor = [], None
+            while True:
+                page = await listing(params=types.PaginatedRequestParams(cursor=cursor))
+                found += [driver.dump(entry) for entry in getattr(page, member)]
+                if (cursor := page.nextCursor) is None:
+                    return {member: found}
+
+        async def prompts() -> Any:
+            return await all_of("prompts", client.list_prompts)
+
+        async def prompt(name: str, arguments: dict[str, str] | None = None) -> Any:
+            return driver.dump(await client.get_prompt(name, arguments))
+
+        async def resources() -> Any:
+            return await all_of("resources", client.list_resources)
+
+        async def templates() -> Any:
+            return await all_of("resourceTemplates", client.list_resource_templates)
+
+        async def read_resource(uri: str) -> Any:
+            return driver.dump(await client.read_resource(AnyUrl(uri)))
+
+        async def complete(ref: dict[str, str], argument: dict[str, str]) -> Any:
+            kind = types.PromptReference if ref["type"] == "ref/prompt" else types.ResourceTemplateReference
+            return driver.dump(await client.complete(kind.model_validate(ref), argument))
+
         await driver.serve(
-            {"list": tools, "call": call, "cancel": cancel, "watch": watch, "changed": changes.changed, "ping": ping}
+            {
+                "list": tools,
+                "call": call,
+                "cancel": cancel,
+                "watch": watch,
+                "changed": changes.changed,
+                "ping": ping,
+                "prompts": prompts,
+                "prompt": prompt,
+                "resources": resources,
+                "templates": templates,
+                "read": read_resource,
+                "complete": complete,
+            }
         )
 
 

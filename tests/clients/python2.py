@@ -4,17 +4,24 @@ from typing import Any
 
 import anyio
 from mcp import Client, StdioServerParameters, types
-from mcp.client.subscriptions import ToolsListChanged
+from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
 import python_driver as driver
 
 
+NOTIFICATIONS = {
+    "tools": types.ToolListChangedNotification,
+    "prompts": types.PromptListChangedNotification,
+    "resources": types.ResourceListChangedNotification,
+}
+EVENTS = {"tools": ToolsListChanged, "prompts": PromptsListChanged, "resources": ResourcesListChanged}
+
+
 async def session(command: dict[str, Any]) -> None:
-    changes = driver.Changes()
+    changes = driver.ListChanges()
 
     async def on_message(message: Any) -> None:
-        if isinstance(message, types.ToolListChangedNotification):
-            changes.note()
+        changes.note(NOTIFICATIONS, message)
 
     if "command" in command:
         program, *args = command["command"]
@@ -54,11 +61,11 @@ async def session(command: dict[str, Any]) -> None:
             return {"cancelled": scope.cancelled_caught}
 
         async def follow(*, task_status: anyio.abc.TaskStatus[None]) -> None:
-            async with client.listen(tools_list_changed=True) as events:
+            filters = {"tools_list_changed": True, "prompts_list_changed": True, "resources_list_changed": True}
+            async with client.listen(**filters) as events:
                 task_status.started()
                 async for event in events:
-                    if isinstance(event, ToolsListChanged):
-                        changes.note()
+                    changes.note(EVENTS, event)
 
         async def watch() -> Any:
             if client.protocol_version >= "2026-07-28":
@@ -68,8 +75,48 @@ async def session(command: dict[str, Any]) -> None:
         async def ping() -> Any:
             return driver.dump(await client.send_ping())
 
+        async def all_of(member: str, field: str, listing: Any) -> Any:
+            found, cursor = [], None
+            while True:
+                page = await listing(cursor=cursor)
+                found += [driver.dump(entry) for entry in getattr(page, field)]
+                if (cursor := page.next_cursor) is None:
+                    return {member: found}
+
+        async def prompts() -> Any:
+            return await all_of("prompts", "prompts", client.list_prompts)
+
+        async def prompt(name: str, arguments: dict[str, str] | None = None) -> Any:
+            return driver.dump(await client.get_prompt(name, arguments))
+
+        async def resources() -> Any:
+            return await all_of("resources", "resources", client.list_resources)
+
+        async def templates() -> Any:
+            return await all_of("resourceTemplates", "resource_templates", client.list_resource_templates)
+
+        async def read(uri: str) -> Any:
+            return driver.dump(await client.read_resource(uri))
+
+        async def complete(ref: dict[str, str], argument: dict[str, str]) -> Any:
+            kind = types.PromptReference if ref["type"] == "ref/prompt" else types.ResourceTemplateReference
+            return driver.dump(await client.complete(kind.model_validate(ref), argument))
+
         await driver.serve(
-            {"list": tools, "call": call, "cancel": cancel, "watch": watch, "changed": changes.changed, "ping": ping}
+            {
+                "list": tools,
+                "call": call,
+                "cancel": cancel,
+                "watch": watch,
+                "changed": changes.changed,
+                "ping": ping,
+                "prompts": prompts,
+                "prompt": prompt,
+                "resources": resources,
+                "templates": templates,
+                "read": read,
+                "complete": complete,
+            }
         )
         background.cancel_scope.cancel()
 

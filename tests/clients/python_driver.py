@@ -63,7 +63,7 @@ def run(session: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
 
 
 class Changes:
-    """Counts notifications that the list of tools has changed."""
+    """Counts notifications that a list has changed."""
 
     def __init__(self) -> None:
         self.event = anyio.Event()
@@ -76,6 +76,22 @@ class Changes:
             await self.event.wait()
         self.event = anyio.Event()
         return {"changed": not scope.cancelled_caught}
+
+
+class ListChanges:
+    """Counts the notifications of each list."""
+
+    def __init__(self) -> None:
+        self.lists = {"tools": Changes(), "prompts": Changes(), "resources": Changes()}
+
+    def note(self, kinds: dict[str, type], message: Any) -> None:
+        """Notes a message of one of these types."""
+        for name, kind in kinds.items():
+            if isinstance(message, kind):
+                self.lists[name].note()
+
+    async def changed(self, timeout: float, list: str = "tools") -> dict[str, bool]:
+        return await self.lists[list].changed(timeout)
 
 
 def dump(model: Any) -> Any:

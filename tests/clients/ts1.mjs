@@ -4,13 +4,13 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
-import { Changes, allTools, cancelled, run } from "./node_driver.mjs";
+import { ListChanges, cancelled, reads, run } from "./node_driver.mjs";
 
 await run(async ({ url, command }) => {
-    const changes = new Changes();
+    const changes = new ListChanges();
     const client = new Client(
         { name: "tamis-tests", version: "1" },
-        { listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: () => changes.note() } } },
+        { listChanged: changes.option },
     );
     const transport = command
         ? new StdioClientTransport({ command: command[0], args: command.slice(1) })
@@ -24,7 +24,7 @@ await run(async ({ url, command }) => {
     await client.connect(transport);
     return {
         hello: { protocolVersion, server: client.getServerVersion()?.name, instructions: client.getInstructions() ?? null },
-        list: () => allTools(client),
+        ...reads(client),
         call: ({ name, arguments: args }) => client.callTool({ name, arguments: args }),
         cancel: ({ name, arguments: args, after }) =>
             cancelled(signal => client.callTool({ name, arguments: args }, undefined, { signal }), after),

@@ -4,15 +4,15 @@
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 
-import { Changes, allTools, cancelled, run } from "./node_driver.mjs";
+import { ListChanges, cancelled, reads, run } from "./node_driver.mjs";
 
 await run(async ({ url, command, mode = "auto" }) => {
-    const changes = new Changes();
+    const changes = new ListChanges();
     const client = new Client(
         { name: "tamis-tests", version: "1" },
         {
             versionNegotiation: { mode },
-            listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: () => changes.note() } },
+            listChanged: changes.option,
         },
     );
     const transport = command
@@ -25,7 +25,7 @@ await run(async ({ url, command, mode = "auto" }) => {
             server: client.getServerVersion()?.name,
             instructions: client.getInstructions() ?? null,
         },
-        list: () => allTools(client),
+        ...reads(client),
         call: ({ name, arguments: args }) => client.callTool({ name, arguments: args }),
         cancel: ({ name, arguments: args, after }) =>
             cancelled(signal => client.callTool({ name, arguments: args }, { signal }), after),

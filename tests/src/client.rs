@@ -162,7 +162,44 @@ impl Client {
         Ok(self.must(&command).await?["cancelled"] == json!(true))
     }
 
-    /// Subscribes to changes of the list.
+    /// Lists all `prompts`, `resources` or `templates`, in the server's order.
+    ///
+    /// # Errors
+    /// The client reports an error.
+    pub async fn entries(&mut self, list: &str) -> Result<Vec<Value>> {
+        let mut listed = self.must(&json!({"op": list})).await?;
+        let member = if list == "templates" { "resourceTemplates" } else { list };
+        match listed[member].take() {
+            Value::Array(entries) => Ok(entries),
+            other => bail!("{}: {list} are {other}", self.name),
+        }
+    }
+
+    /// Gets a prompt. The outer error is the test's own, the inner one is what the client reports to its caller.
+    ///
+    /// # Errors
+    /// The driver has exited.
+    pub async fn prompt(&mut self, name: &str, arguments: Value) -> Result<Result<Value, Refusal>> {
+        self.ask(&json!({"op": "prompt", "name": name, "arguments": arguments})).await
+    }
+
+    /// Reads a resource. The outer error is the test's own, the inner one is what the client reports to its caller.
+    ///
+    /// # Errors
+    /// The driver has exited.
+    pub async fn read(&mut self, uri: &str) -> Result<Result<Value, Refusal>> {
+        self.ask(&json!({"op": "read", "uri": uri})).await
+    }
+
+    /// Completes an argument of a prompt or of a resource template.
+    ///
+    /// # Errors
+    /// The client reports an error.
+    pub async fn complete(&mut self, of: Value, argument: Value) -> Result<Value> {
+        self.must(&json!({"op": "complete", "ref": of, "argument": argument})).await
+    }
+
+    /// Subscribes to changes of the lists.
     ///
     /// # Errors
     /// The client reports an error.
@@ -170,12 +207,21 @@ impl Client {
         self.must(&json!({"op": "watch"})).await.map(drop)
     }
 
-    /// Returns whether a change of the list was announced since the last call, or is announced within this time.
+    /// Returns whether a change of the list of tools was announced since the last call, or is announced within this time.
     ///
     /// # Errors
     /// The client reports an error.
     pub async fn changed(&mut self, within: Duration) -> Result<bool> {
-        let command = json!({"op": "changed", "timeout": within.as_secs_f64()});
+        self.list_changed("tools", within).await
+    }
+
+    /// Returns whether a change of `tools`, `prompts` or `resources` was announced since the last call, or is announced within
+    /// this time.
+    ///
+    /// # Errors
+    /// The client reports an error.
+    pub async fn list_changed(&mut self, list: &str, within: Duration) -> Result<bool> {
+        let command = json!({"op": "changed", "timeout": within.as_secs_f64(), "list": list});
         Ok(self.must(&command).await?["changed"] == json!(true))
     }
 

@@ -1,7 +1,7 @@
 //! The public conformance suite, and the part of it that applies to a gateway that publishes HTTP APIs.
 //!
-//! The suite asks for a fixture server with prompts, resources, sampling and tools of given names. Tamis publishes
-//! tools of HTTP APIs, so each scenario is either [held](EXPECTED) or named here with the reason why it is not. A scenario
+//! The suite asks for a fixture server with prompts, resources, sampling and tools of given names. The fixture here is an
+//! HTTP API with prompts and resources, so each scenario is either [held](EXPECTED) or named here with the reason why it is not. A scenario
 //! that is not listed, one that does better than its reason says, and one that passes without a check that succeeds fail
 //! the test.
 
@@ -46,10 +46,10 @@ pub enum Expected {
 
 use Expected::{Except, Outside, Passes, Skipped};
 
-const PROMPTS: &str = "no prompts are published";
-const RESOURCES: &str = "no resources are published";
+const SUBSCRIPTIONS: &str = "changes of single resources are not announced";
 const ASKS: &str = "an HTTP API never sends requests to the client (sampling, elicitation, roots)";
-const CONTENT: &str = "an HTTP API's answer is text; other content needs an MCP source";
+const CONTENT: &str =
+    "the answers of an HTTP API and the messages of our prompts are text; other content needs an MCP source";
 const NOTIFIES: &str = "an HTTP API sends nothing before its answer; progress and log messages need an MCP source";
 const TASKS: &str = "the tasks extension is not offered";
 const NO_STREAM: &str = "a call of an HTTP API is answered with JSON, not with a stream that could be resumed";
@@ -73,20 +73,20 @@ pub const EXPECTED: &[(&str, Expected)] = &[
             "no tool of an HTTP API requires a capability of the client",
         ),
     ),
-    ("caching", Outside("the scenario also requires resources and prompts")),
-    ("completion-complete", Outside(PROMPTS)),
-    ("prompts-list", Outside(PROMPTS)),
-    ("prompts-get-simple", Outside(PROMPTS)),
-    ("prompts-get-with-args", Outside(PROMPTS)),
-    ("prompts-get-embedded-resource", Outside(PROMPTS)),
-    ("prompts-get-with-image", Outside(PROMPTS)),
-    ("resources-list", Outside(RESOURCES)),
-    ("resources-read-text", Outside(RESOURCES)),
-    ("resources-read-binary", Outside(RESOURCES)),
-    ("resources-templates-read", Outside(RESOURCES)),
-    ("resources-subscribe", Outside(RESOURCES)),
-    ("resources-unsubscribe", Outside(RESOURCES)),
-    ("sep-2164-resource-not-found", Outside(RESOURCES)),
+    ("caching", Passes),
+    ("completion-complete", Passes),
+    ("prompts-list", Passes),
+    ("prompts-get-simple", Passes),
+    ("prompts-get-with-args", Passes),
+    ("prompts-get-embedded-resource", Outside(CONTENT)),
+    ("prompts-get-with-image", Outside(CONTENT)),
+    ("resources-list", Passes),
+    ("resources-read-text", Passes),
+    ("resources-read-binary", Passes),
+    ("resources-templates-read", Passes),
+    ("resources-subscribe", Outside(SUBSCRIPTIONS)),
+    ("resources-unsubscribe", Outside(SUBSCRIPTIONS)),
+    ("sep-2164-resource-not-found", Passes),
     ("tools-call-image", Outside(CONTENT)),
     ("tools-call-audio", Outside(CONTENT)),
     ("tools-call-embedded-resource", Outside(CONTENT)),
@@ -283,7 +283,7 @@ pub fn documents(upstream: &Upstream) -> String {
     DOCUMENTS.replace("URL", &upstream.url)
 }
 
-const DOCUMENTS: &str = r"
+const DOCUMENTS: &str = r#"
 apiVersion: tamis.dev/v1alpha1
 kind: ServiceManifest
 metadata: {name: conformance}
@@ -313,20 +313,68 @@ spec:
       test_trigger_tool_change:
         description: Changes the list of tools
         method: POST
-        path: /trigger
+        path: /trigger/tools
+      test_trigger_prompt_change:
+        description: Changes the list of prompts
+        method: POST
+        path: /trigger/prompts
       test_extra:
         description: Comes and goes with test_trigger_tool_change
         method: GET
         path: /log
-";
+---
+apiVersion: tamis.dev/v1alpha1
+kind: Prompts
+metadata: {name: conformance}
+spec:
+  service: {name: conformance, version: '1.0.0'}
+  prompts:
+    test_simple_prompt:
+      description: Has no arguments
+      result: This is a simple prompt for testing.
+    test_prompt_with_arguments:
+      description: Has two arguments
+      arguments:
+      - {name: arg1, description: First test argument, required: true}
+      - {name: arg2, description: Second test argument, required: true}
+      result: "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
+    test_prompt_with_values:
+      description: Has an argument whose values are known
+      arguments:
+      - {name: arg, enum: [paris, park, party]}
+      result: '{arg}'
+    test_extra:
+      description: Comes and goes with test_trigger_prompt_change
+      result: Extra
+---
+apiVersion: tamis.dev/v1alpha1
+kind: Resources
+metadata: {name: conformance}
+spec:
+  service: {name: conformance, version: '1.0.0'}
+  resources:
+    test://static-text:
+      name: static-text
+      mimeType: text/plain
+      text: This is the content of the static text resource.
+    test://static-binary:
+      name: static-binary
+      mimeType: image/png
+      blob: iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==
+  resourceTemplates:
+    test://template/{id}/data:
+      name: template
+      mimeType: application/json
+"#;
 
-/// Returns the exposition with or without `test_extra`.
+/// Returns the exposition with or without the tool `test_extra`, and with or without the prompt `test_extra`.
 #[must_use]
-pub fn exposition(extra: bool) -> String {
-    let exclude = if extra { "[]" } else { "[test_extra]" };
+pub fn exposition(tool: bool, prompt: bool) -> String {
+    let exclude = if tool { "[]" } else { "[test_extra]" };
+    let without = if prompt { "[]" } else { "[test_extra]" };
     format!(
         "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {{name: conformance}}\nspec:\n  service: {{name: conformance, version: '1.0.0'}}\n  \
-         tools: {{include: ['*'], exclude: {exclude}}}\n  filters: []\n"
+         tools: {{include: ['*'], exclude: {exclude}}}\n  prompts: {{exclude: {without}}}\n  filters: []\n"
     )
 }
 

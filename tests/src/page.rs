@@ -32,6 +32,7 @@ pub const WITHOUT_CLUSTER: &[&str] = &[
     "docs/format.md",
     "docs/mcp-servers.md",
     "docs/bundles.md",
+    "docs/prompts-resources.md",
 ];
 /// Pages that a test follows with a Kubernetes API server.
 pub const OF_CLUSTER: &[&str] =

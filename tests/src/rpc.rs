@@ -79,7 +79,7 @@ impl Rpc {
                     "io.modelcontextprotocol/clientCapabilities": {},
                 });
                 request = request.header("MCP-Protocol-Version", "2026-07-28").header("Mcp-Method", method);
-                if let Some(name) = params["name"].as_str() {
+                if let Some(name) = params["name"].as_str().or(params["uri"].as_str()) {
                     request = request.header("Mcp-Name", name);
                 }
             }

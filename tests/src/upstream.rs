@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
 /// Run by a request to `/trigger`.
-type Trigger = Box<dyn Fn() + Send + Sync>;
+type Trigger = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Counts of requests.
 #[derive(Default)]
@@ -57,11 +57,11 @@ impl Upstream {
         Self::with(address, None).await
     }
 
-    /// Starts with something to be done by each request to `/trigger`.
+    /// Starts with something to be done by each request to `/trigger/NAME`, for the name.
     ///
     /// # Errors
     /// No port is free.
-    pub async fn with_trigger(trigger: impl Fn() + Send + Sync + 'static) -> Result<Self> {
+    pub async fn with_trigger(trigger: impl Fn(&str) + Send + Sync + 'static) -> Result<Self> {
         Self::with(LOOPBACK.into(), Some(Box::new(trigger))).await
     }
 
@@ -77,7 +77,8 @@ impl Upstream {
             .route("/log", get(log))
             .route("/echo", post(echo))
             .route("/text/{text}", get(text))
-            .route("/trigger", post(trigger))
+            .route("/{id}/data", get(data))
+            .route("/trigger/{name}", post(trigger))
             .route("/document", get(document))
             .with_state(Arc::clone(&counts));
         let server = tokio::spawn(async move {
@@ -199,9 +200,15 @@ async fn text(State(counts): State<Arc<Counts>>, Path(text): Path<String>) -> im
     ([(header::CONTENT_TYPE, "text/plain")], text)
 }
 
-async fn trigger(State(counts): State<Arc<Counts>>) -> impl IntoResponse {
+async fn data(State(counts): State<Arc<Counts>>, Path(id): Path<String>) -> impl IntoResponse {
     counts.calls.fetch_add(1, Ordering::SeqCst);
-    counts.trigger.iter().for_each(|trigger| trigger());
+    let data = format!("Data for ID: {id}");
+    body_json(&json!({"id": id, "templateTest": true, "data": data}))
+}
+
+async fn trigger(State(counts): State<Arc<Counts>>, Path(name): Path<String>) -> impl IntoResponse {
+    counts.calls.fetch_add(1, Ordering::SeqCst);
+    counts.trigger.iter().for_each(|trigger| trigger(&name));
     body_json(&json!({"triggered": counts.trigger.is_some()}))
 }
 

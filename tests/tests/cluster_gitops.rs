@@ -24,6 +24,7 @@ const EXAMPLE_URL: &str = "https://git.example.com/platform.git";
 /// All namespaced kinds that could be rewritten needlessly. Not by the category `tamis`: kubectl caches the categories
 /// from before the definitions were installed.
 const WATCHED: &str = "servicemanifests.tamis.dev,toolsfilters.tamis.dev,customtools.tamis.dev,\
+                       prompts.tamis.dev,resources.tamis.dev,\
                        configurationplans.tamis.dev,gatewaygroups.tamis.dev,expositions.tamis.dev,\
                        gatewayconfigs.tamis.dev,secrets,serviceaccounts,roles,rolebindings,services,deployments,\
                        networkpolicies,poddisruptionbudgets";

@@ -32,6 +32,12 @@ fn spec(kind: Kind) -> Value {
         Kind::CustomTools => json!({
             "service": {"name": "one", "version": "1.0.0"}, "customTools": {"all": {"tool": "list"}},
         }),
+        Kind::Prompts => json!({
+            "service": {"name": "one", "version": "1.0.0"}, "prompts": {"ask": {"result": "Ask"}},
+        }),
+        Kind::Resources => json!({
+            "service": {"name": "one", "version": "1.0.0"}, "resources": {"a:/b": {"name": "b", "text": "t"}},
+        }),
         Kind::ConfigurationPlan => json!({"endpoint": "https://api.example.com"}),
         Kind::GatewayGroup => json!({"replicas": 2}),
         Kind::Exposition => json!({

@@ -12,19 +12,23 @@ use tamis_tests::{Gateway, Upstream, root};
 async fn every_scenario_has_the_expected_result() -> Result<()> {
     let folder = Arc::new(Folder::new()?);
     let written: Arc<OnceLock<Arc<Folder>>> = Arc::new(OnceLock::new());
-    let extra = AtomicBool::new(false);
+    let (tool, prompt) = (AtomicBool::new(false), AtomicBool::new(true));
     let upstream = {
         let written = Arc::clone(&written);
-        Upstream::with_trigger(move || {
-            let shown = !extra.fetch_xor(true, Ordering::SeqCst);
+        Upstream::with_trigger(move |list| {
+            let changed = if list == "prompts" { &prompt } else { &tool };
+            changed.fetch_xor(true, Ordering::SeqCst);
+            let shown = [&tool, &prompt].map(|shown| shown.load(Ordering::SeqCst));
             if let Some(folder) = written.get() {
-                folder.replace("exposition.yaml", &conformance::exposition(shown)).expect("the folder is writable");
+                folder
+                    .replace("exposition.yaml", &conformance::exposition(shown[0], shown[1]))
+                    .expect("the folder is writable");
             }
         })
         .await?
     };
     folder.write("manifest.yaml", &conformance::documents(&upstream))?;
-    folder.write("exposition.yaml", &conformance::exposition(false))?;
+    folder.write("exposition.yaml", &conformance::exposition(false, true))?;
     written.set(Arc::clone(&folder)).expect("is set once");
     let gateway = Gateway::start(folder.path()).await?;
 

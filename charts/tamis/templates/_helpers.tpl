@@ -132,13 +132,15 @@ annotations:
 {{/* In every managed namespace: read the users' resources and the groups' objects, and write status. */}}
 {{- define "tamis.rules.operator" -}}
 - apiGroups: [tamis.dev]
-  resources: [servicemanifests, toolsfilters, customtools, configurationplans, gatewaygroups, expositions, gatewayconfigs]
+  resources: [servicemanifests, toolsfilters, customtools, prompts, resources, configurationplans, gatewaygroups, expositions, gatewayconfigs]
   verbs: [get, list, watch]
 - apiGroups: [tamis.dev]
   resources:
     - servicemanifests/status
     - toolsfilters/status
     - customtools/status
+    - prompts/status
+    - resources/status
     - configurationplans/status
     - gatewaygroups/status
     - expositions/status

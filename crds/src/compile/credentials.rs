@@ -16,7 +16,7 @@ use crate::origin::FieldPath;
 /// place of the request reaches.
 pub(super) const ACCOUNT_HEADERS: [&str; 2] = ["authorization", "cookie"];
 
-/// Returns the grants by `name/key` for the given tools of a service.
+/// Returns the grants by `name/key` for the given tools and resource templates of a service.
 pub(super) fn resolve<'t>(
     cluster: &Cluster<'_>,
     namespace: &str,
@@ -26,7 +26,7 @@ pub(super) fn resolve<'t>(
 ) -> Result<BTreeMap<String, CredentialGrant>, Stop> {
     let mut grants = BTreeMap::<String, CredentialGrant>::new();
     let followed = service.followed().and_then(McpSource::sent_credential);
-    for sent in tools.filter_map(|tool| service.sent_credential(service.tools.get(tool)?)).chain(followed) {
+    for sent in tools.filter_map(|tool| service.sent_credential(service.callable(tool)?)).chain(followed) {
         let SentCredential { auth, credential, base_url, path: template, headers: _ } = sent;
         // Documents with an invalid URL are rejected earlier.
         let Ok(base) = Url::parse(base_url) else { continue };
@@ -63,7 +63,7 @@ pub(super) fn check_headers<'t>(
     tools: impl Iterator<Item = &'t String>,
     path: &FieldPath,
 ) -> Result<(), Stop> {
-    for (name, tool) in tools.filter_map(|name| service.tools.get_key_value(name)) {
+    for (name, tool) in tools.filter_map(|name| Some((name, service.callable(name)?))) {
         if let Some(header) = service.sent_credential(tool).and_then(account_header) {
             let message = format!("tool `{name}` sends its own `{header}` header in addition to `auth`");
             let remedy = "remove the header, or `auth`";

@@ -13,7 +13,7 @@ use super::service::{Services, tool_name};
 use super::size::{self, MAX_SERVICE_BYTES};
 use super::template::{placeholders, strings};
 use super::unusable::Unusables;
-use super::{duplicate_names, schema};
+use super::{duplicate_names, schema, template};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{CustomToolSpec, CustomToolsSpec, ServiceRef};
@@ -195,7 +195,8 @@ fn tool(
     let paging = made_of.pagination.as_ref().map(|pages| pages.kind.argument());
     takes.extend(paging.map(str::to_owned));
     given.extend(paging.map(str::to_owned));
-    match &spec.arguments {
+    let arguments = spec.arguments.as_ref().map(|arguments| without_dollars(arguments, &given));
+    match &arguments {
         Some(arguments) => check_arguments(arguments, spec, (&takes, &given), &at.key("arguments"), sink),
         None => {
             let input = at.key("input").key("properties");
@@ -224,8 +225,18 @@ fn tool(
         response_type: made_of.response_type,
         risk: made_of.risk,
         pagination: made_of.pagination.clone(),
-        call: Call::Alias(Alias { tool: spec.tool.clone(), arguments: spec.arguments.clone() }),
+        call: Call::Alias(Alias { tool: spec.tool.clone(), arguments }),
     })
+}
+
+/// Returns the arguments with `{name}` in place of reShapr's `${name}`. A brace that begins a placeholder is inside a
+/// string, since a name contains no quotation mark.
+fn without_dollars(arguments: &IndexMap<String, JsonText>, given: &[String]) -> IndexMap<String, JsonText> {
+    let each = |(name, value): (&String, &JsonText)| {
+        let text = template::without_dollars(value.as_str(), |name| given.iter().any(|given| given == name));
+        (name.clone(), JsonText::parse(text).unwrap_or_else(|_| value.clone()))
+    };
+    arguments.iter().map(each).collect()
 }
 
 /// Returns whether the input is the schema of an object, by which the gateway can validate arguments.

@@ -15,7 +15,7 @@ use super::plan::Plans;
 use super::service::{Service, Services};
 use super::unusable::Unusables;
 use super::{
-    Compilation, CompileEnv, Degraded, access, bundle, credentials, duplicate_names, egress, mcp, size, stale,
+    Compilation, CompileEnv, Degraded, access, bundle, content, credentials, duplicate_names, egress, mcp, size, stale,
 };
 use crate::origin::FieldPath;
 use crate::plain::plain;
@@ -294,9 +294,11 @@ impl<'a, 'r> Exposer<'a, 'r> {
             None => (self.tools(service, &document, &chosen, enforcement)?, None),
         };
         Groups::allow_lists(group, enforcement, &self.open)?;
-        credentials::check_headers(&document, tools.keys(), &path)?;
+        let content = content::published(self.resource, &document, enforcement, self.diagnostics)?;
+        let callables = || tools.keys().chain(&content.templates);
+        credentials::check_headers(&document, callables(), &path)?;
         let credentials = match &env.cluster {
-            Some(cluster) => credentials::resolve(cluster, &id.namespace, &document, tools.keys(), &path)?,
+            Some(cluster) => credentials::resolve(cluster, &id.namespace, &document, callables(), &path)?,
             None => BTreeMap::new(),
         };
         let exposition = ExpositionDocument {
@@ -316,6 +318,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
             tokens: tokens(spec.tokens),
             inputs: spec.output.as_ref().and_then(|output| output.inputs.clone()),
             follow,
+            content,
         };
         let exposition = exposition.at_lowest_version();
         if let Some(message) = env.cluster.and_then(|_| size::exposition(&exposition)) {

@@ -5,6 +5,7 @@ mod action;
 mod args;
 mod auth;
 mod bundle;
+mod content;
 mod credentials;
 mod custom;
 mod egress;
@@ -15,6 +16,7 @@ mod groups;
 mod mcp;
 mod pause;
 mod plan;
+mod resources;
 mod schema;
 mod service;
 mod size;
@@ -24,6 +26,9 @@ mod template;
 mod tests;
 mod tools;
 mod unusable;
+
+pub(crate) use content::{MAX_CONTENT, MAX_PROMPT_BYTES, MAX_PROMPT_PARTS, MAX_VALUES};
+pub(crate) use resources::MAX_RESOURCE_BYTES;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -180,9 +185,11 @@ fn run(resources: &Resources, env: &CompileEnv<'_>, incomplete: bool) -> Compila
     let groups = groups::Groups::new(&resources.groups, &unusable, env, &mut diagnostics);
     let mut own = Vec::new();
     let customs = custom::CustomToolsIndex::new(&resources.tools, &mut own);
-    let services = service::Services::new(&resources.manifests, &customs, &unusable, env, &mut own);
+    let contents = content::ContentIndex::new(&resources.prompts, &resources.contents, &mut own);
+    let services = service::Services::new(&resources.manifests, (&customs, &contents), &unusable, env, &mut own);
     if !incomplete {
         customs.references(&services, &unusable, &mut own);
+        contents.references(&services, &unusable, &mut own);
     }
     if env.part.judges_objects() {
         diagnostics.append(&mut own);

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tamis_config::{
-    Access, BundleDocument, BundlePart, CallLimits, ExpositionDocument, ExpositionId, Follow, Snapshot,
+    Access, BundleDocument, BundlePart, CallLimits, ExpositionDocument, ExpositionId, Follow, PublishedContent,
+    Snapshot,
 };
 use tamis_engine::ReservedInput;
 
@@ -142,7 +143,7 @@ fn kept(
             if let Some(group) = group {
                 egress::check(previous.service, namespace, group, &path)?;
             }
-            kept.credentials = credentials::resolve(cluster, namespace, previous.service, kept.tools.keys(), &path)?;
+            kept.credentials = credentials::resolve(cluster, namespace, previous.service, kept.callables(), &path)?;
         }
     }
     Ok(kept.at_lowest_version())
@@ -152,6 +153,7 @@ fn kept(
 fn tightened(before: &ExpositionDocument, next: &ExpositionDocument) -> ExpositionDocument {
     let mut kept = next.clone();
     kept.tools.retain(|tool, _| before.may_publish(tool));
+    kept.content.retain_common(&before.content);
     kept
 }
 
@@ -177,6 +179,8 @@ fn older(previous: &Previous<'_>, next: &ExpositionDocument, resources: &Resourc
             kept.tools.entry(tool.clone()).or_insert_with(|| now.clone());
         }
     }
+    let content = if same { next.content.clone() } else { PublishedContent::default() };
+    kept.content.retain_common(&content);
     for (tool, now) in kept.tools.iter_mut().filter_map(|(name, tool)| Some((tool, next.tools.get(name)?))) {
         if tool.filter.is_none() && now.filter.is_some() {
             tool.clone_from(now);

@@ -87,7 +87,8 @@ impl Plan<'_> {
                 }
             }
         }
-        for tool in document.tools.values_mut() {
+        let templates = document.content.templates.values_mut().map(|template| &mut template.read);
+        for tool in document.tools.values_mut().chain(templates) {
             match &mut tool.call {
                 Call::Http(call) => {
                     let HttpCall { auth, request, .. } = &mut **call;

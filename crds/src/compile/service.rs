@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use tamis_config::{
-    Digest, FIRST_VERSION, HttpSource, Reason, ServiceDocument, ServiceTool, Source, is_tool_name,
+    Digest, FIRST_VERSION, HttpSource, Reason, ServiceContent, ServiceDocument, ServiceTool, Source, is_tool_name,
     lowest_service_version,
 };
 use tamis_engine::{ResponseType, ToolFilter};
 use url::{Host, Url};
 
+use super::content::ContentIndex;
 use super::credentials::ACCOUNT_HEADERS;
 use super::custom::CustomToolsIndex;
 use super::unusable::Unusables;
@@ -79,7 +80,7 @@ pub(super) struct Services<'r> {
 impl<'r> Services<'r> {
     pub(super) fn new(
         manifests: &'r [Arc<Resource<ServiceManifestSpec>>],
-        customs: &CustomToolsIndex<'r>,
+        (customs, contents): (&CustomToolsIndex<'r>, &ContentIndex<'r>),
         unusable: &Unusables<'r>,
         env: &CompileEnv<'_>,
         diagnostics: &mut Vec<Diagnostic>,
@@ -106,6 +107,8 @@ impl<'r> Services<'r> {
             } else {
                 services.by_ref.insert(key, services.all.len());
                 lacks_aliases = customs.add_to(&mut document, key, &resource.origin.place(), diagnostics);
+                contents.add_to(&mut document, key, diagnostics);
+                document.format_version = lowest_service_version(&document);
             }
             let wanted = ServiceRef { name: name.to_owned(), version: resource.spec.version.clone() };
             lacks_aliases |= unusable.tools(key.0, &wanted).is_some();
@@ -192,6 +195,7 @@ fn document(resource: &Resource<ServiceManifestSpec>, sink: &mut DiagnosticSink<
         description: spec.description.clone(),
         source,
         tools,
+        content: ServiceContent::default(),
     };
     document.format_version = lowest_service_version(&document);
     document

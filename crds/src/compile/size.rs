@@ -69,7 +69,7 @@ impl io::Write for Length {
 
 #[cfg(test)]
 mod tests {
-    use tamis_config::{FIRST_VERSION, HttpSource, Source};
+    use tamis_config::{FIRST_VERSION, HttpSource, ServiceContent, Source};
 
     use super::*;
 
@@ -90,6 +90,7 @@ mod tests {
             description: Some(noise.collect::<String>().repeat(7)),
             source: Source::Http(HttpSource { base_url: "https://example.com".into(), auth: None }),
             tools: indexmap::IndexMap::new(),
+            content: ServiceContent::default(),
         };
         let length = document.description.as_ref().map_or(0, String::len);
         assert!(service(&document, length).is_some_and(|message| message.contains("too large")));

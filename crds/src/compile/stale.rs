@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tamis_config::{Access, BundleDocument, ExpositionDocument, ExpositionTool, Reason, ServiceDocument, Stopped};
-use tamis_engine::ToolFilter;
+use tamis_engine::{Enforcement, ToolFilter};
 
 use super::expose::{Context, Previous, Stop, conditions, id_of, is_taken, judge};
 use super::filters::Sets;
@@ -69,7 +69,7 @@ fn refreshed(previous: &Previous<'_>, env: &CompileEnv<'_>, sets: &Sets<'_>) -> 
         if let Some((secret, handle)) = document.access.as_mut().and_then(Access::secret_mut) {
             *handle = Some(access::callers(cluster, &namespace, secret, FieldPath::spec(["access"]))?);
         }
-        let tools = document.tools.keys();
+        let tools = document.callables();
         let path = FieldPath::spec(["service"]);
         document.credentials = credentials::resolve(cluster, &namespace, previous.service, tools, &path)?;
     }
@@ -92,6 +92,9 @@ fn refreshed(previous: &Previous<'_>, env: &CompileEnv<'_>, sets: &Sets<'_>) -> 
         }
         !risen || tool.filter.as_ref().is_some_and(good)
     });
+    if enforcement == Enforcement::Enforced {
+        document.content.enforce();
+    }
     let document = document.at_lowest_version();
     Ok(if document == **previous.document { Arc::clone(previous.document) } else { Arc::new(document) })
 }

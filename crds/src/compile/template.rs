@@ -21,6 +21,23 @@ pub(super) fn literal(template: &str) -> String {
     texts.collect()
 }
 
+/// Returns a template with `{name}` in place of each `${name}` whose name is `known`: reShapr's spelling.
+pub(super) fn without_dollars(template: &str, known: impl Fn(&str) -> bool) -> String {
+    let mut text = String::with_capacity(template.len());
+    for piece in pieces(template) {
+        match piece {
+            Piece::Literal(literal) => text.push_str(literal),
+            Piece::Placeholder(name) => {
+                if known(name) && text.ends_with('$') {
+                    text.pop();
+                }
+                text.extend(["{", name, "}"]);
+            }
+        }
+    }
+    text
+}
+
 /// Returns whether a name is valid in braces.
 pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 64 && name.chars().all(is_name_char)

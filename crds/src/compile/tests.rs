@@ -12,6 +12,7 @@ mod answers;
 mod bounds;
 mod bundle;
 mod cluster;
+mod content;
 mod derived;
 mod floors;
 mod keep_or_stop;

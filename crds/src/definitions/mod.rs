@@ -4,6 +4,7 @@
 //! converted to one that the API server accepts (`structural`), and what types cannot express (`rules`). `crds/yaml/` holds
 //! the result.
 
+mod content;
 mod explain;
 mod policies;
 mod rules;
@@ -19,8 +20,8 @@ use tamis_config::carrier::{GatewayConfig, GatewayConfigSpec};
 
 use crate::resources::{
     ConfigurationPlan, ConfigurationPlanSpec, CustomTools, CustomToolsSpec, Exposition, ExpositionSpec,
-    ExpositionStatus, GatewayGroup, GatewayGroupSpec, GatewayGroupStatus, ResourceStatus, ServiceManifest,
-    ServiceManifestSpec, ToolsFilters, ToolsFiltersSpec,
+    ExpositionStatus, GatewayGroup, GatewayGroupSpec, GatewayGroupStatus, PromptsObject, PromptsSpec, ResourceStatus,
+    ResourcesObject, ResourcesSpec, ServiceManifest, ServiceManifestSpec, ToolsFilters, ToolsFiltersSpec,
 };
 pub use policies::{PodKey, ServiceAccount, policies};
 pub(crate) use rules::MAX_TOOLS;
@@ -43,13 +44,15 @@ pub fn custom_resource_definitions() -> Vec<Json> {
 }
 
 /// Returns, for every kind, the derived definition and the derived schemas of `spec` and `status`.
-fn all() -> [(CustomResourceDefinition, Json, Option<Json>); 7] {
+fn all() -> [(CustomResourceDefinition, Json, Option<Json>); 9] {
     let resource = || Some(schema::<ResourceStatus>());
     [
         (ServiceManifest::crd(), schema::<ServiceManifestSpec>(), resource()),
         (ToolsFilters::crd(), schema::<ToolsFiltersSpec>(), resource()),
         (Exposition::crd(), schema::<ExpositionSpec>(), Some(schema::<ExpositionStatus>())),
         (CustomTools::crd(), schema::<CustomToolsSpec>(), resource()),
+        (PromptsObject::crd(), schema::<PromptsSpec>(), resource()),
+        (ResourcesObject::crd(), schema::<ResourcesSpec>(), resource()),
         (ConfigurationPlan::crd(), schema::<ConfigurationPlanSpec>(), resource()),
         (GatewayGroup::crd(), schema::<GatewayGroupSpec>(), Some(schema::<GatewayGroupStatus>())),
         (GatewayConfig::crd(), schema::<GatewayConfigSpec>(), None),

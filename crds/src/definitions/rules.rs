@@ -31,13 +31,14 @@ const MAX_SETS: u32 = 64;
 /// Maximum number of entries of other lists and maps.
 const MAX_ENTRIES: u32 = 256;
 /// Maximum number of characters of a name or version.
-const MAX_NAME: u32 = 128;
+pub(super) const MAX_NAME: u32 = 128;
 /// Maximum number of characters of a URL.
 const MAX_URL: u32 = 2048;
 
 /// Returns the keywords to add to the schemas, by place.
 pub(super) fn additions() -> Vec<(&'static str, Json)> {
-    [common(), manifest(), filters(), exposition::additions(), plan(), group(), carrier()].concat()
+    [common(), manifest(), filters(), super::content::additions(), exposition::additions(), plan(), group(), carrier()]
+        .concat()
 }
 
 /// Returns the rules on whole objects of a kind. Only metadata and `spec` as a whole are visible there.
@@ -61,7 +62,7 @@ fn rules<const N: usize>(rules: [(&str, &str); N]) -> Json {
 }
 
 /// A non-empty string of at most `longest` characters.
-fn text(longest: u32) -> Json {
+pub(super) fn text(longest: u32) -> Json {
     json!({ "minLength": 1, "maxLength": longest })
 }
 

@@ -1,12 +1,13 @@
 //! Checks of a single document beyond its shape. Checks that involve other documents belong to the compile step, and so do
 //! those of manifests and filters: an error in those stops less than the whole file.
 
+use crate::compile::MAX_CONTENT;
 use crate::definitions::MAX_TOOLS;
 use crate::origin::FieldPath;
 use crate::resources::{
     BundlePartSpec, ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LimitsSpec, Memory,
-    NamespacesFrom, OutputLimitsSpec, Quantity, ServiceManifestSpec, ServiceRef, SourceSpec, TokensSpec,
-    ToolsFiltersSpec,
+    NamespacesFrom, OutputLimitsSpec, PromptsSpec, Quantity, ResourcesSpec, ServiceManifestSpec, ServiceRef,
+    SourceSpec, TokensSpec, ToolsFiltersSpec,
 };
 use crate::sink::DiagnosticSink;
 use serde::de::DeserializeOwned;
@@ -57,8 +58,12 @@ impl Spec for ServiceManifestSpec {
 
 /// Checks the number of entries that the API server accepts.
 fn bounded(entries: usize, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
-    if entries > MAX_TOOLS as usize {
-        sink.error(at, format!("has {entries} entries, more than the limit of {MAX_TOOLS}"), "split it");
+    at_most(MAX_TOOLS as usize, entries, at, sink);
+}
+
+fn at_most(most: usize, entries: usize, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
+    if entries > most {
+        sink.error(at, format!("has {entries} entries, more than the limit of {most}"), "split it");
     }
 }
 
@@ -201,6 +206,27 @@ impl Spec for CustomToolsSpec {
     }
 }
 
+impl Spec for PromptsSpec {
+    fn check(&self, sink: &mut DiagnosticSink<'_>) {
+        service_ref(&self.service, sink);
+        at_most(MAX_CONTENT, self.prompts.len(), &FieldPath::spec(["prompts"]), sink);
+        if self.prompts.is_empty() {
+            sink.warning(&FieldPath::spec(["prompts"]), "has no prompt", "add one");
+        }
+    }
+}
+
+impl Spec for ResourcesSpec {
+    fn check(&self, sink: &mut DiagnosticSink<'_>) {
+        service_ref(&self.service, sink);
+        at_most(MAX_CONTENT, self.resources.len(), &FieldPath::spec(["resources"]), sink);
+        at_most(MAX_CONTENT, self.resource_templates.len(), &FieldPath::spec(["resourceTemplates"]), sink);
+        if self.resources.is_empty() && self.resource_templates.is_empty() {
+            sink.warning(&FieldPath::spec(["resources"]), "has no resource", "add one");
+        }
+    }
+}
+
 impl Spec for ConfigurationPlanSpec {
     fn check(&self, sink: &mut DiagnosticSink<'_>) {
         let call = self.timeouts.as_ref().and_then(|timeouts| timeouts.call.as_deref());
@@ -260,10 +286,12 @@ fn check_limits(limits: &LimitsSpec, sink: &mut DiagnosticSink<'_>) {
 }
 
 /// The fields of an exposition that say how a service is published, and why a bundle has none of them.
-const OF_A_SERVICE: [(&str, &str); 7] = [
+const OF_A_SERVICE: [(&str, &str); 9] = [
     ("filters", "set it in the expositions of the bundle"),
     ("enforcement", "set it in the expositions of the bundle"),
     ("tools", "select tools in the expositions of the bundle"),
+    ("prompts", "a bundle publishes tools only"),
+    ("resources", "a bundle publishes tools only"),
     ("configurationPlan", "set it in the expositions of the bundle"),
     ("tokens", "set it in the expositions of the bundle; `limits.output.tokens` is counted as each of them says"),
     ("output", "set it in the expositions of the bundle"),

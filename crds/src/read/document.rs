@@ -7,14 +7,16 @@ use tamis_config::Reason;
 use super::check::Spec;
 use super::head::head;
 use super::schema::{
-    CONFIGURATION_PLAN, CUSTOM_TOOLS, EXPOSITION, GATEWAY_GROUP, SERVICE_MANIFEST, SpecSchema, TOOLS_FILTERS,
+    CONFIGURATION_PLAN, CUSTOM_TOOLS, EXPOSITION, GATEWAY_GROUP, PROMPTS, RESOURCES, SERVICE_MANIFEST, SpecSchema,
+    TOOLS_FILTERS,
 };
 use super::{excerpt, kimbap, shape, spelling};
 use crate::Diagnostic;
 use crate::diagnostic::did_you_mean;
 use crate::origin::Origin;
 use crate::resources::{
-    API_VERSION, DEFAULT_NAMESPACE, GROUPS, KINDS, ObjectName, RESHAPR_API_VERSION, Resource, Resources, Unusable,
+    API_VERSION, COMMON_WORDS, DEFAULT_NAMESPACE, GROUPS, KINDS, ObjectName, RESHAPR_API_VERSION, Resource, Resources,
+    Unusable,
 };
 use crate::sink::DiagnosticSink;
 use crate::yaml::{Entry, Node, Resolved, Value};
@@ -38,8 +40,9 @@ const METADATA: &[&str] = &[
     "uid",
 ];
 const ENVELOPE: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
-/// Fields of the flat format, in which the seed documents write ToolsFilters.
-const FLAT: &[&str] = &["name", "service", "enforcement", "filters"];
+/// Fields of the flat format, in which the seed documents write ToolsFilters, CustomTools, Prompts and Resources.
+const FLAT: &[&str] =
+    &["name", "service", "enforcement", "filters", "customTools", "prompts", "resources", "resourceTemplates"];
 
 /// Parses the documents of one file, one after the other.
 pub(super) struct Reader<'a> {
@@ -120,7 +123,11 @@ impl<'a> Reader<'a> {
         }
         match kind_text {
             "ServiceManifest" => self.manifest(document),
-            "ToolsFilters" | "ToolsOutputFilters" => self.filters(document),
+            "ToolsFilters" | "ToolsOutputFilters" => {
+                if let Some(read) = self.resource(nested(document), &TOOLS_FILTERS) {
+                    self.resources.filters.push(read);
+                }
+            }
             "Exposition" => {
                 if let Some(read) = self.resource(document, &EXPOSITION) {
                     self.resources.expositions.push(read);
@@ -132,13 +139,23 @@ impl<'a> Reader<'a> {
                 }
             }
             "CustomTools" => {
-                if let Some(read) = self.resource(document, &CUSTOM_TOOLS) {
+                if let Some(read) = self.resource(nested(document), &CUSTOM_TOOLS) {
                     self.resources.tools.push(read);
                 }
             }
             "ConfigurationPlan" => {
                 if let Some(read) = self.resource(document, &CONFIGURATION_PLAN) {
                     self.resources.plans.push(read);
+                }
+            }
+            "Prompts" => {
+                if let Some(read) = self.resource(nested(document), &PROMPTS) {
+                    self.resources.prompts.push(read);
+                }
+            }
+            "Resources" => {
+                if let Some(read) = self.resource(nested(document), &RESOURCES) {
+                    self.resources.contents.push(read);
                 }
             }
             "GatewayConfig" => {
@@ -165,7 +182,8 @@ impl<'a> Reader<'a> {
             }
             return;
         }
-        let is_kind = KINDS.iter().any(|(name, _)| *name == kind_text) || kind_text == "ToolsOutputFilters";
+        let is_kind = KINDS.iter().any(|(name, _)| *name == kind_text && !COMMON_WORDS.contains(name))
+            || kind_text == "ToolsOutputFilters";
         let group = version_text.split('/').next().unwrap_or("");
         if is_kind || did_you_mean(group, GROUPS).is_some() {
             let message = format!("`{}` is not a supported apiVersion", excerpt(version_text));
@@ -181,21 +199,6 @@ impl<'a> Reader<'a> {
     fn manifest(&mut self, document: Node) {
         if let Some(read) = self.resource(document, &SERVICE_MANIFEST) {
             self.resources.manifests.push(read);
-        }
-    }
-
-    /// Parses ToolsFilters. The seed's own format has no `metadata` and no `spec`: its fields are at the top level.
-    fn filters(&mut self, mut document: Node) {
-        let flat = document.get("spec").is_none() && FLAT.iter().any(|key| document.get(key).is_some());
-        if let (true, Value::Map(entries)) = (flat, &mut document.value) {
-            let (envelope, spec): (Vec<Entry>, Vec<Entry>) =
-                std::mem::take(entries).into_iter().partition(|e| ENVELOPE.contains(&&*e.key));
-            *entries = envelope;
-            let spec = Node::map(document.position, spec);
-            entries.push(Entry::absent("spec", spec));
-        }
-        if let Some(read) = self.resource(document, &TOOLS_FILTERS) {
-            self.resources.filters.push(read);
         }
     }
 
@@ -331,6 +334,20 @@ impl<'a> Reader<'a> {
     fn error(&mut self, node: &Node, field: &str, message: impl Into<String>, remedy: impl Into<String>) {
         self.diagnostics.push(Diagnostic::error(self.file, node.position, field, message, remedy));
     }
+}
+
+/// Moves the fields of a flat document into a `spec`. The seed documents have no `metadata` and no `spec`: their fields are
+/// at the top level.
+fn nested(mut document: Node) -> Node {
+    let flat = document.get("spec").is_none() && FLAT.iter().any(|key| document.get(key).is_some());
+    if let (true, Value::Map(entries)) = (flat, &mut document.value) {
+        let (envelope, spec): (Vec<Entry>, Vec<Entry>) =
+            std::mem::take(entries).into_iter().partition(|e| ENVELOPE.contains(&&*e.key));
+        *entries = envelope;
+        let spec = Node::map(document.position, spec);
+        entries.push(Entry::absent("spec", spec));
+    }
+    document
 }
 
 /// Converts any text to a valid Kubernetes name.

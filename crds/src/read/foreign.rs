@@ -11,13 +11,13 @@ use super::spelling::camel_case;
 use crate::Diagnostic;
 use crate::diagnostic::did_you_mean;
 use crate::read::ParsedFile;
-use crate::resources::{GROUPS, KINDS};
+use crate::resources::{COMMON_WORDS, GROUPS, KINDS};
 use crate::yaml::{Entry, Node, Position, Value};
 
 /// Keys whose text is prose: a package may be called Exposition.
 const PROSE: [&str; 4] = ["name", "title", "description", "displayName"];
 /// Fields that are at the top of a document only if `spec`, or the whole envelope, is missing.
-const OF_SPECS: [&str; 8] = [
+const OF_SPECS: [&str; 10] = [
     "enforcement",
     "filters",
     "toolsFilters",
@@ -26,6 +26,8 @@ const OF_SPECS: [&str; 8] = [
     "configurationPlan",
     "allowedNamespaces",
     "service",
+    "prompts",
+    "resourceTemplates",
 ];
 /// The number of file names in the notice.
 const SHOWN: usize = 4;
@@ -96,7 +98,8 @@ fn is_envelope(entry: &Entry) -> bool {
     // `bind` and `find` are one letter away from `kind`: for them the value decides.
     let capital = *entry.key != *"kind" && key == "kind";
     let value = entry.value.as_source().filter(|_| !PROSE.contains(&&*entry.key));
-    let says = value.is_some_and(|text| is_of_tamis(text) || KINDS.iter().any(|(kind, _)| *kind == text));
+    let is_kind = |text: &str| KINDS.iter().any(|(kind, _)| *kind == text && !COMMON_WORDS.contains(kind));
+    let says = value.is_some_and(|text| is_of_tamis(text) || is_kind(text));
     misspelt || capital || says || (key == "spec" && entry.value.entries().is_some())
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::kimbap;
-use crate::resources::{DEFAULT_NAMESPACE, GROUPS, KINDS, ObjectName, ServiceRef, Unusable};
+use crate::resources::{COMMON_WORDS, DEFAULT_NAMESPACE, GROUPS, KINDS, ObjectName, ServiceRef, Unusable};
 use crate::yaml::{Node, Resolved, Value};
 
 /// Returns the kind, name and service of a document, or `None` for a list and for documents of other products.
@@ -11,7 +11,9 @@ pub(super) fn head(file: &Arc<str>, document: &Node) -> Option<Unusable> {
     let entries = document.entries();
     let version = document.get("apiVersion").and_then(Node::as_source);
     let kind = document.get("kind").and_then(Node::as_source);
-    let ours = |kind: &str| kind == OTHER_NAME || KINDS.iter().any(|(known, _)| *known == kind);
+    let ours = |kind: &str| {
+        kind == OTHER_NAME || KINDS.iter().any(|(known, _)| *known == kind && !COMMON_WORDS.contains(known))
+    };
     match (version, kind) {
         (Some("v1"), Some("List")) => return None,
         (Some(version), Some(kind)) if !ours(kind) && !GROUPS.iter().any(|group| version.starts_with(group)) => {
@@ -30,7 +32,9 @@ pub(super) fn head(file: &Arc<str>, document: &Node) -> Option<Unusable> {
     let name = name(document);
     let service = match kind {
         Some("ServiceManifest") => manifest(document, spec),
-        Some("ToolsFilters" | "CustomTools" | "Exposition") => spec.get("service").and_then(service),
+        Some("ToolsFilters" | "CustomTools" | "Prompts" | "Resources" | "Exposition") => {
+            spec.get("service").and_then(service)
+        }
         _ => None,
     };
     let set = if kind == Some("ToolsFilters") { spec.get("name").and_then(text) } else { None };

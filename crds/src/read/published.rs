@@ -3,22 +3,25 @@
 use serde_json::{Value as Json, json};
 
 use super::schema::{
-    CONFIGURATION_PLAN, CUSTOM_TOOLS, EXPOSITION, GATEWAY_GROUP, SERVICE_MANIFEST, SpecSchema, TOOLS_FILTERS,
+    CONFIGURATION_PLAN, CUSTOM_TOOLS, EXPOSITION, GATEWAY_GROUP, PROMPTS, RESOURCES, SERVICE_MANIFEST, SpecSchema,
+    TOOLS_FILTERS,
 };
 use super::spelling::ALIASES;
 use crate::resources::{API_VERSION, RESHAPR_API_VERSION};
 
-/// Returns a JSON Schema (2020-12) of every document that files may hold, for editors: the kinds, ToolsFilters
+/// Returns a JSON Schema (2020-12) of every document that files may hold, for editors: the kinds, those of reShapr
 /// without `metadata` and `spec`, and kimbap's manifests.
 #[must_use]
 pub fn document_schema() -> Json {
-    let kinds: [(&str, &SpecSchema); 6] = [
+    let kinds: [(&str, &SpecSchema); 8] = [
         ("ServiceManifest", &SERVICE_MANIFEST),
         ("ToolsFilters", &TOOLS_FILTERS),
         ("Exposition", &EXPOSITION),
         ("GatewayGroup", &GATEWAY_GROUP),
         ("CustomTools", &CUSTOM_TOOLS),
         ("ConfigurationPlan", &CONFIGURATION_PLAN),
+        ("Prompts", &PROMPTS),
+        ("Resources", &RESOURCES),
     ];
     let mut definitions = serde_json::Map::new();
     let mut documents = Vec::new();
@@ -31,8 +34,10 @@ pub fn document_schema() -> Json {
             definitions.extend(shared);
         }
         let description = members.get("description").cloned().unwrap_or_default();
-        if kind == "ToolsFilters" {
-            documents.push(flat(&spec));
+        match kind {
+            "ToolsFilters" => documents.push(flat_filters(&spec)),
+            "CustomTools" | "Prompts" | "Resources" => documents.push(flat(&spec, &[kind])),
+            _ => {}
         }
         let name = format!("{kind}Spec");
         documents.push(json!({
@@ -62,15 +67,21 @@ pub fn document_schema() -> Json {
 }
 
 /// Returns the schema of the seed documents' flat format: the fields of `spec` at the top level, without `metadata`.
-fn flat(spec: &Json) -> Json {
+fn flat(spec: &Json, kinds: &[&str]) -> Json {
     let mut document = spec.clone();
     document["properties"]["apiVersion"] = json!({ "enum": [API_VERSION, RESHAPR_API_VERSION] });
-    document["properties"]["kind"] = json!({ "enum": ["ToolsFilters", "ToolsOutputFilters"] });
-    document["properties"]["filters"] =
-        json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/Seed.ToolFilter" } });
+    document["properties"]["kind"] = json!({ "enum": kinds });
     if let Some(required) = document["required"].as_array_mut() {
         required.extend(["apiVersion".into(), "kind".into()]);
     }
+    document
+}
+
+/// Returns the flat format of ToolsFilters, whose filters have further spellings.
+fn flat_filters(spec: &Json) -> Json {
+    let mut document = flat(spec, &["ToolsFilters", "ToolsOutputFilters"]);
+    document["properties"]["filters"] =
+        json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/Seed.ToolFilter" } });
     document
 }
 

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde_json::Value as Json;
 
 use crate::resources::{
-    ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LATER, ServiceManifestSpec,
-    ToolsFiltersSpec,
+    ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LATER, PromptsSpec, ResourcesSpec,
+    ServiceManifestSpec, ToolsFiltersSpec,
 };
 use crate::yaml::{Node, Value};
 
@@ -23,6 +23,8 @@ pub(crate) static EXPOSITION: LazyLock<SpecSchema> = LazyLock::new(SpecSchema::o
 pub(crate) static GATEWAY_GROUP: LazyLock<SpecSchema> = LazyLock::new(SpecSchema::of::<GatewayGroupSpec>);
 pub(crate) static CUSTOM_TOOLS: LazyLock<SpecSchema> = LazyLock::new(SpecSchema::of::<CustomToolsSpec>);
 pub(crate) static CONFIGURATION_PLAN: LazyLock<SpecSchema> = LazyLock::new(SpecSchema::of::<ConfigurationPlanSpec>);
+pub(crate) static PROMPTS: LazyLock<SpecSchema> = LazyLock::new(SpecSchema::of::<PromptsSpec>);
+pub(crate) static RESOURCES: LazyLock<SpecSchema> = LazyLock::new(SpecSchema::of::<ResourcesSpec>);
 
 impl SpecSchema {
     fn of<T: JsonSchema>() -> Self {

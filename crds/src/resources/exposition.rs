@@ -59,6 +59,14 @@ pub struct ExpositionSpec {
     /// The tools to publish. Defaults to all tools of the service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<ToolSelection>,
+    /// The prompts to publish. Defaults to all prompts of the service, except that those of an MCP server are not published
+    /// under `Enforced`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<ContentSelection>,
+    /// The resources and resource templates to publish, by URI. Defaults to all of the service, except that resource
+    /// templates and the resources of an MCP server are not published under `Enforced`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ContentSelection>,
     /// Names of the filter sets to apply, in order. If absent, the unnamed sets of the service apply, and at least one of
     /// them or a filter in the manifest must exist. `[]` publishes the tools unfiltered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -160,6 +168,18 @@ pub struct ToolSelection {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include: Option<Vec<String>>,
     /// The tools to leave out of `include`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+}
+
+/// Names of prompts or URIs of resources, or patterns in which `*` matches any text and `?` matches one character.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContentSelection {
+    /// What to publish. Defaults to all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include: Option<Vec<String>>,
+    /// What to leave out of `include`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::duplicated_attributes, reason = "columns of `kube` that share a type are no duplicates")]
 
 mod common;
+mod content;
 mod exposition;
 mod filters;
 mod group;
@@ -20,9 +21,13 @@ use std::sync::Arc;
 
 pub(crate) use common::LATER;
 pub use common::{Later, LocalName, Memory, NamespacedName, Quantity, SecretKeyRef, ServiceRef, Share};
+pub use content::{
+    PromptArgumentSpec, PromptMessageSpec, PromptResultSpec, PromptSpec, PromptsObject, PromptsSpec, ResourceSpec,
+    ResourceTemplateSpec, ResourcesObject, ResourcesSpec, TemplateVariableSpec,
+};
 pub use exposition::{
-    AccessSpec, ApiKeysSpec, AuditMode, AuditSpec, BundlePartSpec, Exposition, ExpositionOutputSpec, ExpositionSpec,
-    LimitsSpec, OutputLimitsSpec, Published, TokensSpec, ToolSelection,
+    AccessSpec, ApiKeysSpec, AuditMode, AuditSpec, BundlePartSpec, ContentSelection, Exposition, ExpositionOutputSpec,
+    ExpositionSpec, LimitsSpec, OutputLimitsSpec, Published, TokensSpec, ToolSelection,
 };
 pub use filters::{ToolsFilters, ToolsFiltersSpec};
 pub use group::{
@@ -68,8 +73,13 @@ pub(crate) const KINDS: &[(&str, bool)] = &[
     ("GatewayGroup", true),
     ("CustomTools", true),
     ("ConfigurationPlan", true),
+    ("Prompts", true),
+    ("Resources", true),
     ("GatewayConfig", false),
 ];
+
+/// Kinds whose name is a common word. Without the API group it does not show whose document it is.
+pub(crate) const COMMON_WORDS: [&str; 2] = ["Prompts", "Resources"];
 
 /// The namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -114,6 +124,10 @@ pub struct Resources {
     pub tools: Vec<Arc<Resource<CustomToolsSpec>>>,
     /// ConfigurationPlans.
     pub plans: Vec<Arc<Resource<ConfigurationPlanSpec>>>,
+    /// Prompts.
+    pub prompts: Vec<Arc<Resource<PromptsSpec>>>,
+    /// Resources.
+    pub contents: Vec<Arc<Resource<ResourcesSpec>>>,
     /// Documents that exist but cannot be read: invalid, which is not the same as absent.
     pub unusable: Vec<Arc<Unusable>>,
 }
@@ -152,6 +166,12 @@ fn without_tools(spec: &mut ServiceManifestSpec) {
     }
 }
 
+fn without_contents(spec: &mut ResourcesSpec) {
+    let ResourcesSpec { service: _, resources, resource_templates } = spec;
+    resources.clear();
+    resource_templates.clear();
+}
+
 fn head<S: Clone>(resource: &Resource<S>, empty: impl FnOnce(&mut S)) -> Arc<Resource<S>> {
     let Resource { name, unnamed, spec, origin } = resource;
     let mut spec = spec.clone();
@@ -169,6 +189,8 @@ impl Resources {
             + self.groups.len()
             + self.tools.len()
             + self.plans.len()
+            + self.prompts.len()
+            + self.contents.len()
     }
 
     /// Returns whether there are no usable documents.
@@ -185,6 +207,8 @@ impl Resources {
             manifests: self.manifests.iter().map(|resource| head(resource, without_tools)).collect(),
             filters: self.filters.iter().map(|resource| head(resource, |spec| spec.filters.clear())).collect(),
             tools: self.tools.iter().map(|resource| head(resource, |spec| spec.custom_tools.clear())).collect(),
+            prompts: self.prompts.iter().map(|resource| head(resource, |spec| spec.prompts.clear())).collect(),
+            contents: self.contents.iter().map(|resource| head(resource, without_contents)).collect(),
             ..self.clone()
         }
     }
@@ -197,6 +221,8 @@ impl Resources {
         self.groups.extend(other.groups.iter().cloned());
         self.tools.extend(other.tools.iter().cloned());
         self.plans.extend(other.plans.iter().cloned());
+        self.prompts.extend(other.prompts.iter().cloned());
+        self.contents.extend(other.contents.iter().cloned());
         self.unusable.extend(other.unusable.iter().cloned());
     }
 }

@@ -261,6 +261,39 @@ pub(super) const FILTERS: &[Case] = &[
     ),
 ];
 
+pub(super) const CONTENT: &[Case] = &[
+    yaml(
+        "Prompts with mistakes",
+        with_service!(
+            "Prompts",
+            "  service: {name: github, version: 1.0.0}\n  prompts:\n    ask:\n      arguments: [{name: question}, {name: tone, enum: \
+             [short], default: long}, {name: tone}]\n      result: 'Answer {qestion}'\n    talk: {result: []}\n"
+        ),
+    ),
+    yaml(
+        "Resources with mistakes",
+        with_service!(
+            "Resources",
+            "  service: {name: github, version: 1.0.0}\n  resources:\n    readme: {name: readme, text: Read me}\n    docs://logo: \
+             {name: logo, blob: '?'}\n    docs://none: {name: none}\n  resourceTemplates:\n    docs://{page}: {name: page}\n    \
+             docs://pages/{+path}: {name: path}\n"
+        ),
+    ),
+    yaml(
+        "Prompts that an exposition does not find, and templates under Enforced",
+        concat!(
+            "apiVersion: reshapr.io/v1alpha1\nkind: Resources\nservice: {name: github, version: 1.0.0}\n\
+             resourceTemplates: {'docs://pages/{page}': {name: page}}\n---\n",
+            with_service!(
+                "Exposition",
+                "  service: {name: github, version: 1.0.0}\n  enforcement: Enforced\n  filters: []\n---\n\
+                 apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: b}\nspec:\n  service: {name: github, version: 1.0.0}\n  \
+                 filters: []\n  prompts: {exclude: [ask]}\n"
+            )
+        ),
+    ),
+];
+
 pub(super) const REFERENCES: &[Case] = &[
     yaml(
         "A tool and a service that do not exist",

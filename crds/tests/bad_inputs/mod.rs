@@ -32,6 +32,7 @@ pub(crate) const SECTIONS: &[(&str, &[Case])] = &[
     ("Other kinds and formats", documents::LATER),
     ("Services", documents::SERVICES),
     ("Filters", documents::FILTERS),
+    ("Prompts and resources", documents::CONTENT),
     ("References", documents::REFERENCES),
     ("Bundles", documents::BUNDLES),
 ];

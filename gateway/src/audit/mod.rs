@@ -58,7 +58,7 @@ pub(crate) struct Record {
     pub(crate) exposition: Arc<Exposition>,
     /// The bundle that the call came through.
     pub(crate) bundle: Option<Arc<Bundle>>,
-    /// Index of the tool in the exposition.
+    /// The number of the tool, or of another call, in the exposition.
     pub(crate) tool: usize,
     pub(crate) caller: Caller,
     pub(crate) outcome: Outcome,
@@ -85,7 +85,7 @@ pub(crate) struct Record {
 
 impl Record {
     fn tool_name(&self) -> &str {
-        self.exposition.tools().get_index(self.tool).map_or("", |(name, _)| name)
+        self.exposition.call_name(self.tool).unwrap_or_default()
     }
 
     /// Returns how the call ended. An output that passed although a stage failed is not `ok`.

@@ -96,6 +96,41 @@ pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error
     message
 }
 
+/// Returns the text that explains a failed read to its caller: one line, without data of the upstream.
+pub(super) fn explain_read(active: &mut ActiveCall<'_>, error: &UpstreamError) -> String {
+    active.outcome = match error {
+        UpstreamError::Argument { .. } => Outcome::InvalidArguments,
+        UpstreamError::Timeout { .. } => Outcome::Timeout,
+        UpstreamError::Credential(_) | UpstreamError::CredentialUse(_) => Outcome::Error,
+        _ => Outcome::UpstreamError,
+    };
+    match error {
+        UpstreamError::Status { status, mapped: _, body } => {
+            active.status = *status;
+            active.output = Some(body.clone());
+            format!("The upstream answered {status}.")
+        }
+        UpstreamError::Rpc { code, message } => {
+            active.status = 200;
+            active.output = Some(message.clone());
+            format!("The upstream answered with error {code}.")
+        }
+        UpstreamError::Credential(credential) => {
+            let event = "credential is not available";
+            withheld(active, Some(credential), event, "The gateway has no credential for the upstream.")
+        }
+        UpstreamError::CredentialUse(credential) => {
+            let event = "credential may not be used for this request";
+            withheld(active, Some(credential), event, "The gateway may not use its credential for this request.")
+        }
+        UpstreamError::CredentialReturned => {
+            let event = "answer withheld: it contains the credential that it was called with";
+            withheld(active, None, event, "The upstream's answer was withheld: it contains a credential.")
+        }
+        other => format!("{}.", capitalised(&other.to_string())),
+    }
+}
+
 /// Logs an error of a credential. Returns the text for the caller, which does not name the credential.
 fn withheld(active: &ActiveCall<'_>, credential: Option<&CredentialRef>, event: &'static str, text: &str) -> String {
     let (secret, key) = (credential.map(|c| c.name.as_str()), credential.map(|c| c.key.as_str()));

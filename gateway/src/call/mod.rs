@@ -1,6 +1,7 @@
 //! A tool call, from its arguments to its answer: limits, validation, upstream, audit, filter, envelope, metrics.
 
 mod answer;
+mod content;
 mod explain;
 mod request;
 
@@ -32,6 +33,7 @@ use crate::trace::{CallTrace, Traces};
 use crate::upstream::{self, Answer, CallBounds, CallContext, UpstreamError};
 use crate::validation::{self, ArgumentsError};
 use crate::watch::Watch;
+pub(crate) use content::ContentCall;
 use explain::{category, explain};
 use request::Limits;
 pub(crate) use request::{Caller, ToolCall};
@@ -109,7 +111,7 @@ fn place(gateway: &Gateway, exposition: &Exposition) -> Result<Grant, RpcError> 
 pub(crate) async fn run(gateway: &Gateway, call: &ToolCall, mut held: Reservation) -> Result<Held, RpcError> {
     let started = Instant::now();
     let exposition = &call.exposition;
-    let (name, tool) = exposition.tools().get_index(call.tool).ok_or_else(|| RpcError::internal("no such tool"))?;
+    let name = exposition.call_name(call.tool).ok_or_else(|| RpcError::internal("no such tool"))?;
     let begin = |traces: &Traces| traces.call(&call.parent, &exposition.id, name, call.id());
     let mut trace = gateway.options.traces.as_ref().map(begin);
     let entered = place(gateway, exposition).and_then(|place| Ok((place, admit(gateway, call, started)?)));
@@ -134,7 +136,10 @@ pub(crate) async fn run(gateway: &Gateway, call: &ToolCall, mut held: Reservatio
         trace,
         held: &mut held,
     };
-    let mut answered = perform(&mut active, name, tool).await;
+    let mut answered = match &call.content {
+        None => perform(&mut active, name, exposition.tool(call.tool)).await,
+        Some(content) => Box::pin(content::perform(&mut active, name, content)).await,
+    };
     if let Ok(answer) = &mut answered {
         active.result_bytes = answer.len();
         active.answer = audit::is_logged().then(|| answer.share(active.held));
@@ -193,19 +198,7 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
             return Ok(failure(active, "The call exceeded its timeout while its arguments were validated."));
         }
     };
-    let context = CallContext {
-        bounds: CallBounds {
-            deadline,
-            max_response_bytes: limits.max_response_bytes,
-            detect_list: exposition.enforcement == Enforcement::Advisory,
-        },
-        hops: active.call.hops,
-        credentials: exposition.credentials(active.gateway.options.credentials.as_ref()),
-        caller: Some(&active.call.caller),
-        trace: active.trace.as_ref(),
-        offload: active.gateway.offload(&exposition.id),
-        memory: active.held,
-    };
+    let context = call_context(active, deadline);
     let begun = Instant::now();
     let answered = exposition.service.upstream.call(&target, &arguments, context).await;
     if exposition.service.upstream.take_change() {
@@ -226,6 +219,24 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
             let message = explain(active, declared, &error);
             Ok(failure(active, message))
         }
+    }
+}
+
+/// Returns what the upstream gets besides the arguments.
+fn call_context<'c>(active: &'c mut ActiveCall<'_>, deadline: Instant) -> CallContext<'c> {
+    let (gateway, exposition) = (active.gateway, active.exposition);
+    CallContext {
+        bounds: CallBounds {
+            deadline,
+            max_response_bytes: active.limits.max_response_bytes,
+            detect_list: exposition.enforcement == Enforcement::Advisory,
+        },
+        hops: active.call.hops,
+        credentials: exposition.credentials(gateway.options.credentials.as_ref()),
+        caller: Some(&active.call.caller),
+        trace: active.trace.as_ref(),
+        offload: gateway.offload(&exposition.id),
+        memory: active.held,
     }
 }
 

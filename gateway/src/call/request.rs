@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tamis_config::OutputLimits;
 
+use super::ContentCall;
 use crate::bundle::Bundle;
 use crate::exposition::Exposition;
 use crate::mcp::Era;
@@ -24,8 +25,10 @@ pub(crate) struct ToolCall {
     pub(crate) hops: u8,
     /// The request's id, as JSON.
     pub(crate) id: Bytes,
-    /// Index of the tool in the exposition.
+    /// The number of the tool, or of another call, in the exposition.
     pub(crate) tool: usize,
+    /// What is called if it is not a tool.
+    pub(crate) content: Option<ContentCall>,
     /// The arguments, as JSON.
     pub(crate) arguments: Option<Bytes>,
     /// How to answer.

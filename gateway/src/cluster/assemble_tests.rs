@@ -55,6 +55,7 @@ fn document(name: &str, service: &ServiceDocument, rate: u32, handles: &[&str]) 
         tokens: tamis_config::TokenSettings::default(),
         inputs: None,
         follow: None,
+        content: Default::default(),
     }
 }
 

@@ -49,6 +49,13 @@ pub(crate) struct Page<'a> {
 }
 
 impl ToolList {
+    /// Returns a list of other entries than tools, each with the name that cursors have.
+    pub(super) fn of(entries: Vec<(String, Value)>) -> Self {
+        let mut fragments = Fragments::default();
+        entries.iter().for_each(|(_, entry)| fragments.push(entry));
+        Self { fragments, names: entries.into_iter().map(|(name, _)| name).collect() }
+    }
+
     pub(super) fn build(service: &Service, tools: &IndexMap<String, Tool>) -> Self {
         let mut fragments = Fragments::default();
         for (name, tool) in tools {

@@ -1,10 +1,12 @@
 //! A loaded exposition: the programs of its tools, its list and its limits. Immutable: a reload creates another one,
 //! and a call in flight keeps the one that it started with.
 
+mod content;
 mod cost;
 mod list;
 mod schema;
 mod toolset;
+mod uri;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -31,6 +33,7 @@ use crate::shares::Share;
 use crate::upstream::{CredentialScope, Credentials, Handles, Listed, Withheld};
 use crate::watch::{self, Lease, Watch};
 
+pub(crate) use content::{Content, ContentList, Found, ServerMethod};
 pub use cost::ListedTools;
 pub(crate) use list::{PAGE, Page, ToolList};
 pub(crate) use toolset::{Tool, Toolset};
@@ -207,6 +210,30 @@ impl Exposition {
         &self.set.tools
     }
 
+    /// Returns the prompts and resources, if there are any.
+    pub(crate) fn content(&self) -> Option<&Content> {
+        self.set.content()
+    }
+
+    /// Returns whether answers may differ between callers.
+    pub(crate) fn is_private(&self) -> bool {
+        self.access.as_ref().is_some_and(Access::authenticates)
+    }
+
+    /// Returns the name of a tool or of another call, by its number: tools come first.
+    pub(crate) fn call_name(&self, number: usize) -> Option<&str> {
+        match self.tools().get_index(number) {
+            Some((name, _)) => Some(name),
+            None => self.content()?.call_names().nth(number - self.tools().len()),
+        }
+    }
+
+    /// Returns the names of the tools and of the resource templates: everything that sends requests with the service's
+    /// credential.
+    pub(crate) fn callables(&self) -> impl Iterator<Item = &String> {
+        self.tools().keys().chain(self.content().into_iter().flat_map(Content::template_names))
+    }
+
     /// Returns a tool, by its position among the tools.
     ///
     /// # Panics
@@ -215,13 +242,15 @@ impl Exposition {
         &self.tools()[tool]
     }
 
-    /// Returns the counters of a tool, by its position among the tools.
+    /// Returns the counters of a tool or of another call, by its number.
     ///
     /// # Panics
-    /// There is no tool at that position.
+    /// There is no call of that number.
     pub(crate) fn tool_series(&self, tool: usize) -> &Arc<ToolSeries> {
-        let all = self.tool_series.get_or_init(|| self.tools().keys().map(|_| OnceLock::new()).collect());
-        all[tool].get_or_init(|| self.series.tool(self.tools().get_index(tool).map_or("", |(name, _)| name)))
+        let others = || self.content().map_or(0, |content| content.call_names().count());
+        let all =
+            self.tool_series.get_or_init(|| (0..self.tools().len() + others()).map(|_| OnceLock::new()).collect());
+        all[tool].get_or_init(|| self.series.tool(self.call_name(tool).unwrap_or_default()))
     }
 
     /// Loads what counts tokens, for a bundle that limits them.

@@ -9,12 +9,13 @@ use sha2::{Digest as _, Sha256};
 use tamis_config::{CallLimits, ExpositionDocument, ServiceTool};
 use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ReservedInput, ReservedInputs, ToolFilter, ToolKind};
 
+use super::content::Content;
 use super::list::{self, ToolList};
 use super::too_large;
 use crate::expressions::Expressions;
 use crate::mcp::arguments::Reserved;
 use crate::paging;
-use crate::registry::Programs;
+use crate::registry::{ListKind, Programs};
 use crate::service::Service;
 
 /// The published tools of an exposition, and what follows from them.
@@ -24,8 +25,10 @@ pub(crate) struct Toolset {
     pub(super) tools: IndexMap<String, Tool>,
     /// The regular expressions of the filters.
     pub(crate) expressions: Expressions,
-    /// Equal for two sets with the same list.
-    pub(crate) list_digest: [u8; 32],
+    /// Equal for two sets with the same list of tools.
+    list_digest: [u8; 32],
+    /// Prompts and resources; none if there are none, as in most sets.
+    content: Option<Box<Content>>,
     /// Built when it is first requested, since it would be most of a set's memory.
     list: OnceLock<ToolList>,
 }
@@ -68,7 +71,7 @@ impl Toolset {
     pub(super) fn digest(document: &ExpositionDocument, limits: &CallLimits, service: &Service) -> [u8; 32] {
         let filters: Vec<(&str, Option<&ToolFilter>)> =
             document.tools.iter().map(|(name, tool)| (name.as_str(), tool.filter.as_deref())).collect();
-        let inputs = (&document.inputs, limits.output);
+        let inputs = (&document.inputs, limits.output, &document.content);
         let parts = (&service.digest, document.enforcement, limits.max_response_bytes, filters, inputs);
         Sha256::digest(serde_json::to_vec(&parts).expect("documents serialise")).into()
     }
@@ -98,7 +101,8 @@ impl Toolset {
             tools.insert(name.clone(), tool);
         }
         let list_digest = list::digest(service, &tools);
-        Ok(Self { tools, expressions, list_digest, list: OnceLock::new() })
+        let content = Content::load(document, service)?.map(Box::new);
+        Ok(Self { tools, expressions, list_digest, content, list: OnceLock::new() })
     }
 
     /// Returns whether an answer may need its tokens counted.
@@ -106,9 +110,24 @@ impl Toolset {
         self.tools.values().any(|tool| tool.program.counts_tokens() || tool.reserved.counts_tokens())
     }
 
-    /// Returns whether a tool is published.
+    /// Returns whether something of this name is published that can be called: a tool or a resource template, or a method
+    /// that is passed on to the server.
     pub(crate) fn contains(&self, name: &str) -> bool {
-        self.tools.contains_key(name)
+        self.tools.contains_key(name) || self.content().is_some_and(|content| content.calls(name))
+    }
+
+    /// Returns the prompts and resources, if there are any.
+    pub(crate) fn content(&self) -> Option<&Content> {
+        self.content.as_deref()
+    }
+
+    /// Returns a digest that is equal for two sets with the same list of a kind.
+    pub(crate) fn list_digest(&self, list: ListKind) -> [u8; 32] {
+        match (list, self.content()) {
+            (ListKind::Tools, _) => self.list_digest,
+            (ListKind::Prompts, content) => content.map(|content| content.prompts_digest).unwrap_or_default(),
+            (ListKind::Resources, content) => content.map(|content| content.resources_digest).unwrap_or_default(),
+        }
     }
 
     /// Returns the list for `tools/list`. `service` is the one that the set was loaded with.

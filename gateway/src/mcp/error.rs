@@ -65,6 +65,21 @@ impl RpcError {
         Self { data: Some(data), ..Self::new(-32022, 400, "unsupported protocol version") }
     }
 
+    /// There is no resource with this URI, or it may not be known here.
+    pub(crate) fn resource_not_found(era: Era, uri: &str) -> Self {
+        // MCP 2026-07-28 replaced the code of its own by that of invalid parameters.
+        let code = if era == Era::Modern { -32602 } else { -32002 };
+        let mut data = String::from("{\"uri\":");
+        super::encode::string(&mut data, uri);
+        data.push('}');
+        Self { data: Some(data), ..Self::new(code, 200, "resource not found") }
+    }
+
+    /// The upstream gave no answer that can be passed on. Answered in band.
+    pub(crate) fn upstream(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32603, 200, message)
+    }
+
     /// The gateway has a bug.
     pub(crate) fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32603, 500, message)

@@ -88,10 +88,10 @@ pub(crate) enum Incoming<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Params<'a> {
-    /// Of `tools/call`.
+    /// Of `tools/call` and `prompts/get`.
     #[serde(borrow, default)]
     pub(crate) name: Option<&'a RawValue>,
-    /// Of `tools/call`.
+    /// Of `tools/call` and `prompts/get`.
     #[serde(borrow, default)]
     pub(crate) arguments: Option<&'a RawValue>,
     /// Of lists.
@@ -109,9 +109,15 @@ pub(crate) struct Params<'a> {
     /// Of `notifications/cancelled`.
     #[serde(borrow, default)]
     pub(crate) request_id: Option<&'a RawValue>,
-    /// Of `resources/read`, for its header.
+    /// Of `resources/read`.
     #[serde(borrow, default)]
     pub(crate) uri: Option<&'a RawValue>,
+    /// Of `completion/complete`.
+    #[serde(rename = "ref", borrow, default)]
+    pub(crate) reference: Option<&'a RawValue>,
+    /// Of `completion/complete`.
+    #[serde(borrow, default)]
+    pub(crate) argument: Option<&'a RawValue>,
     /// Metadata of the request.
     #[serde(rename = "_meta", borrow, default)]
     pub(crate) meta: Option<Meta<'a>>,

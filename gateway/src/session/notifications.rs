@@ -1,18 +1,23 @@
 //! The messages of a stream of notifications, in the order in which they are sent.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch::{LIST_CHANGED, Listen};
-use crate::registry::Slot;
+use crate::dispatch::{Listen, list_changed};
+use crate::registry::{Changes, ListKind, Slot};
 
 /// The notifications of a legacy session, or of a modern `subscriptions/listen`.
 #[derive(Debug)]
 pub(crate) struct Notifications {
-    changes: watch::Receiver<u64>,
+    changes: watch::Receiver<Changes>,
+    /// The changes that the client was told of, or will be told of next.
+    seen: Changes,
+    /// Lists that have changed and that the client was not told of yet.
+    pending: VecDeque<ListKind>,
     shutdown: CancellationToken,
     /// The subscription, in the modern era, and the members that name the server.
     subscription: Option<(Listen, Arc<str>)>,
@@ -28,9 +33,11 @@ pub(crate) enum Notice {
 }
 
 impl Notifications {
-    /// Follows the tools at `slot` until they are removed, or until `shutdown`.
+    /// Follows the lists at `slot` until the address is removed, or until `shutdown`.
     pub(crate) fn new(slot: &Slot, shutdown: &CancellationToken, subscription: Option<(Listen, Arc<str>)>) -> Self {
-        Self { changes: slot.changes(), shutdown: shutdown.clone(), subscription }
+        let changes = slot.changes();
+        let seen = *changes.borrow();
+        Self { changes, seen, pending: VecDeque::new(), shutdown: shutdown.clone(), subscription }
     }
 
     /// The first message, in the modern era.
@@ -41,19 +48,26 @@ impl Notifications {
     /// Waits for the next notice. Dropping the future loses none.
     pub(crate) async fn next(&mut self) -> Notice {
         loop {
+            while let Some(list) = self.pending.pop_front() {
+                match &self.subscription {
+                    None => return Notice::Message(Cow::Borrowed(list_changed(list))),
+                    Some((listen, _)) if listen.wants(list) => {
+                        return Notice::Message(Cow::Owned(listen.changed(list)));
+                    }
+                    Some(_) => {}
+                }
+            }
             let changed = tokio::select! {
                 biased;
                 () = self.shutdown.cancelled() => false,
                 changed = self.changes.changed() => changed.is_ok(),
             };
-            match (&self.subscription, changed) {
-                (None, true) => return Notice::Message(Cow::Borrowed(LIST_CHANGED)),
-                (Some((listen, _)), true) if listen.tools => return Notice::Message(Cow::Owned(listen.changed())),
-                (Some(_), true) => {}
-                (subscription, false) => {
-                    return Notice::End(subscription.as_ref().map(|(listen, server)| listen.end(server)));
-                }
+            if !changed {
+                return Notice::End(self.subscription.as_ref().map(|(listen, server)| listen.end(server)));
             }
+            let now = *self.changes.borrow_and_update();
+            self.pending.extend(now.since(self.seen));
+            self.seen = now;
         }
     }
 }

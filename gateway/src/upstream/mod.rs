@@ -125,6 +125,15 @@ impl fmt::Debug for Answer {
     }
 }
 
+/// What an MCP server answered to a request that was passed on.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    /// The result, as JSON: a slice of the server's message.
+    pub(crate) result: Bytes,
+    /// Time spent upstream.
+    pub(crate) elapsed: Duration,
+}
+
 /// The output of a call, as its tool declares it. Its `Debug` shows no payload.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Output {

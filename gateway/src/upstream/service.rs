@@ -10,7 +10,8 @@ use url::Url;
 use super::alias::AliasPlan;
 use super::http::HttpService;
 use super::mcp::{Listed, McpService, Peer, StreamEnd, Withheld};
-use super::{Answer, Arguments, CallContext, Client, CredentialScope, UpstreamError};
+use super::{Answer, Arguments, CallContext, Client, CredentialScope, Passed, UpstreamError};
+use crate::exposition::ServerMethod;
 
 /// A service, parsed once, called often.
 #[derive(Debug)]
@@ -99,6 +100,23 @@ impl Upstream {
             Calls::Http(service) => service.call(tool, arguments, context).await,
             // In a box, so that the futures of other calls have no room for this one.
             Calls::Mcp(service) => Box::pin(service.call(tool, arguments, context)).await,
+        }
+    }
+
+    /// Passes a request of prompts, resources or completions on to the MCP server.
+    ///
+    /// # Errors
+    /// [`UpstreamError`]. The service is no MCP server, if it is [`UpstreamError::UnknownTool`].
+    pub(crate) async fn pass(
+        &self,
+        method: ServerMethod,
+        name: Option<&str>,
+        params: &str,
+        context: CallContext<'_>,
+    ) -> Result<Passed, UpstreamError> {
+        match &self.calls {
+            Calls::Http(_) => Err(UpstreamError::UnknownTool(method.as_str().to_owned())),
+            Calls::Mcp(service) => Box::pin(service.pass(method, name, params, context)).await,
         }
     }
 

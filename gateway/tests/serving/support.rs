@@ -191,6 +191,7 @@ pub(crate) fn exposition(
         tokens: tamis_config::TokenSettings::default(),
         inputs: None,
         follow: None,
+        content: Default::default(),
     }
 }
 

@@ -12,9 +12,10 @@ use tamis_config::{ExpositionId, ExpositionPayload, names};
 use tamis_crds::ObjectName;
 
 use super::{ClusterState, ConfigObject, Scope, ServiceKey, named};
-use crate::object::Kind;
+use crate::object::{Kind, ObjectKey};
 use crate::plan::{self, Memory, Plan, Planned, Settings};
 use crate::quota::Quotas;
+use crate::verdict::Verdict;
 use crate::watch::{Change, Source, Watched};
 
 pub(crate) const NAMESPACE: &str = "team";
@@ -175,6 +176,11 @@ impl Fixture {
         let plan = plan::service(&mut self.cluster, &mut self.memory, &self.settings, key, &chosen, self.now);
         self.cluster.note_secrets(key, &plan.secrets, *scope == Scope::All);
         plan
+    }
+
+    /// Judges a service's own objects.
+    pub(crate) fn plan_own(&mut self, key: &ServiceKey) -> BTreeMap<ObjectKey, Verdict> {
+        plan::own(&self.cluster, &mut self.memory, &self.settings, key, None).verdicts
     }
 
     /// Plans all services, and stores the documents as the API would. Returns when to plan again, and how many objects

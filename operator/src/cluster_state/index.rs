@@ -15,6 +15,8 @@ pub(crate) struct Members {
     pub(crate) manifests: BTreeSet<ObjectName>,
     pub(crate) filters: BTreeSet<ObjectName>,
     pub(crate) tools: BTreeSet<ObjectName>,
+    pub(crate) prompts: BTreeSet<ObjectName>,
+    pub(crate) resources: BTreeSet<ObjectName>,
     pub(crate) expositions: BTreeSet<ObjectName>,
     /// Expositions by the filter set that they name. The key `None` holds those that name none: they use the default
     /// sets, or those of their plan.
@@ -29,13 +31,26 @@ impl Members {
             Kind::ServiceManifest => Some(&mut self.manifests),
             Kind::ToolsFilters => Some(&mut self.filters),
             Kind::CustomTools => Some(&mut self.tools),
+            Kind::Prompts => Some(&mut self.prompts),
+            Kind::Resources => Some(&mut self.resources),
             Kind::Exposition => Some(&mut self.expositions),
             Kind::ConfigurationPlan | Kind::GatewayGroup => None,
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.manifests.is_empty() && self.filters.is_empty() && self.tools.is_empty() && self.expositions.is_empty()
+        self.whole().iter().all(|(_, names)| names.is_empty()) && self.filters.is_empty() && self.expositions.is_empty()
+    }
+
+    /// Returns the objects that are a part of the service for every exposition of it: all but the filter sets, which
+    /// expositions choose.
+    pub(crate) fn whole(&self) -> [(Kind, &BTreeSet<ObjectName>); 4] {
+        [
+            (Kind::ServiceManifest, &self.manifests),
+            (Kind::CustomTools, &self.tools),
+            (Kind::Prompts, &self.prompts),
+            (Kind::Resources, &self.resources),
+        ]
     }
 }
 

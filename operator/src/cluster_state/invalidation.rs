@@ -46,12 +46,7 @@ impl ClusterState {
             return;
         }
         let Some(members) = self.index.members(service) else { return };
-        let kinds = [
-            (Kind::ServiceManifest, &members.manifests),
-            (Kind::ToolsFilters, &members.filters),
-            (Kind::CustomTools, &members.tools),
-        ];
-        for (kind, names) in kinds {
+        for (kind, names) in members.whole().into_iter().chain([(Kind::ToolsFilters, &members.filters)]) {
             self.dirty.status.extend(names.iter().map(|name| ObjectKey { kind, name: name.clone() }));
         }
     }
@@ -130,7 +125,7 @@ impl ClusterState {
                 self.dirty.removed.insert(name.clone());
                 self.mark_bundles_of(name);
             }
-            Kind::ServiceManifest | Kind::CustomTools => {
+            Kind::ServiceManifest | Kind::CustomTools | Kind::Prompts | Kind::Resources => {
                 for service in object.services() {
                     self.dirty.whole_service(service);
                 }

@@ -178,6 +178,8 @@ impl Object {
         });
         let bound = resources.filters.iter().map(|r| &r.spec.service);
         let bound = bound.chain(resources.tools.iter().map(|r| &r.spec.service));
+        let bound = bound.chain(resources.prompts.iter().map(|r| &r.spec.service));
+        let bound = bound.chain(resources.contents.iter().map(|r| &r.spec.service));
         let bound = bound.chain(resources.expositions.iter().filter_map(|r| r.spec.of_service()));
         let bundles = resources.expositions.iter().filter(|r| r.spec.of_service().is_none());
         let bundles = bundles.map(|_| ServiceKey::bundles(namespace));

@@ -53,6 +53,26 @@ fn a_change_marks_exactly_the_objects_that_it_affects() {
         ("a plan", |f| f.put(Kind::ConfigurationPlan, "prod", json!({"endpoint": "https://b.example"})), "s:planned"),
         ("a plan that no exposition names", |f| f.put(Kind::ConfigurationPlan, "x", json!({})), ""),
         ("a manifest is gone", |f| f.delete(Kind::ServiceManifest, "s"), "s:*"),
+        (
+            "prompts of the service",
+            |f| {
+                let service = json!({"name": "s", "version": "1"});
+                f.put(Kind::Prompts, "p", json!({"service": service, "prompts": {"ask": {"result": "Ask"}}}));
+            },
+            "s:*",
+        ),
+        (
+            "resources of another service",
+            |f| {
+                let service = json!({"name": "t", "version": "1"});
+                f.put(
+                    Kind::Resources,
+                    "r",
+                    json!({"service": service, "resources": {"a:/b": {"name": "b", "text": "t"}}}),
+                );
+            },
+            "t:*",
+        ),
         ("an exposition is gone", |f| f.delete(Kind::Exposition, "e"), "s:e gone:e"),
         ("a list lacks an exposition", |f| f.relist_without(Kind::Exposition, "e"), "s:e gone:e"),
         ("a list lacks a set", |f| f.relist_without(Kind::ToolsFilters, "base"), "s:e,planned"),
@@ -412,7 +432,7 @@ fn an_object_over_the_quota_is_unusable_until_it_fits() {
     assert!(second.is_unusable() && second.bytes == 0 && !second.is_packed());
     let found: Vec<_> = second.diagnostics.iter().map(|d| (d.reason.as_str(), d.statement())).collect();
     let expected = "the namespace's quota `source-bytes` (500) is used up; delete or shorten some of its ServiceManifests, \
-                    ToolsFilters and CustomTools, or ask for a larger quota";
+                    ToolsFilters, CustomTools, Prompts and Resources, or ask for a larger quota";
     assert_eq!(found, [("QuotaExceeded", expected.to_owned())]);
     // It is not absent: an exposition that names it waits for it, and one that is served keeps its document.
     let spec = json!({"service": {"name": "s", "version": "1"}, "filters": ["second"],

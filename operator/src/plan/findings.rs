@@ -37,9 +37,7 @@ pub(super) fn judge_own(
     own: &mut Own,
 ) {
     let said = by_object(compilation);
-    let kinds =
-        [(Kind::ServiceManifest, &members.manifests), (Kind::ToolsFilters, sets), (Kind::CustomTools, &members.tools)];
-    for (kind, names) in kinds {
+    for (kind, names) in members.whole().into_iter().chain([(Kind::ToolsFilters, sets)]) {
         for object in names.iter().filter_map(|name| world.get(kind, name)) {
             own.verdicts.insert(object.key.clone(), verdict(object, &said));
         }
@@ -61,7 +59,7 @@ pub(super) fn judge(
         Some(ObjectKey { kind, name })
     };
     for (file, diagnostics) in &said {
-        let own = [Kind::ServiceManifest, Kind::ToolsFilters, Kind::CustomTools];
+        let own = [Kind::ServiceManifest, Kind::ToolsFilters, Kind::CustomTools, Kind::Prompts, Kind::Resources];
         if let Some(key) = own.into_iter().find_map(|kind| about(kind, file)) {
             plan.said.insert(key, findings(&[], diagnostics));
         }
@@ -230,7 +228,7 @@ pub(crate) fn uses(world: &ClusterState, exposition: &ObjectName, sets: &[(Strin
         }
     }
     for members in object.services().iter().filter_map(|service| world.members(service)) {
-        for (kind, names) in [(Kind::ServiceManifest, &members.manifests), (Kind::CustomTools, &members.tools)] {
+        for (kind, names) in members.whole() {
             keys.extend(names.iter().map(|name| ObjectKey { kind, name: name.clone() }));
         }
     }

@@ -97,7 +97,7 @@ pub(crate) struct Memory {
 /// The verdicts on a service's own objects.
 #[derive(Debug, Default)]
 pub(crate) struct Own {
-    /// Verdicts on the manifests, the CustomTools and some of the filter sets.
+    /// Verdicts on the manifests, the CustomTools, Prompts and Resources, and some of the filter sets.
     pub(crate) verdicts: BTreeMap<ObjectKey, Verdict>,
     /// The last filter set of this turn, if there are more.
     pub(crate) next: Option<ObjectName>,
@@ -115,8 +115,8 @@ impl Memory {
     }
 }
 
-/// Judges a service's own objects: the manifests, the CustomTools, and as many of the filter sets after `after` as one
-/// turn compiles.
+/// Judges a service's own objects: the manifests, the CustomTools, Prompts and Resources, and as many of the filter sets
+/// after `after` as one turn compiles.
 pub(crate) fn own(
     world: &ClusterState,
     memory: &mut Memory,
@@ -263,6 +263,8 @@ fn resources(
     add(named(Kind::ServiceManifest, &members.manifests));
     add(named(Kind::ToolsFilters, &members.filters));
     add(named(Kind::CustomTools, &members.tools));
+    add(named(Kind::Prompts, &members.prompts));
+    add(named(Kind::Resources, &members.resources));
     let expositions = named(Kind::Exposition, chosen);
     let plans: BTreeSet<ObjectName> = expositions
         .iter()

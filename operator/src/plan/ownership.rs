@@ -26,7 +26,7 @@ fn owns_status<'n>(world: &ClusterState, settings: &Settings, users: impl IntoIt
 /// other kinds.
 pub(crate) fn owns_status_of(world: &ClusterState, settings: &Settings, object: &Object) -> bool {
     match object.key.kind {
-        Kind::ServiceManifest | Kind::ToolsFilters | Kind::CustomTools => {
+        Kind::ServiceManifest | Kind::ToolsFilters | Kind::CustomTools | Kind::Prompts | Kind::Resources => {
             let members = object.services().into_iter().filter_map(|service| world.members(&service));
             owns_status(world, settings, members.flat_map(|members| &members.expositions))
         }

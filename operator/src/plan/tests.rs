@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tamis_config::ExpositionPayload;
+use tamis_config::carrier::decode_exposition;
 
 use super::hold::{GONE, NEW};
 mod bundle;
@@ -47,6 +49,52 @@ fn what_is_there_is_served_and_nothing_is_written_twice() {
         assert_eq!(f.told(exposition), expected);
     }
     assert_eq!(f.round(), (None, 0));
+}
+
+/// Prompts are a part of their service: every exposition of it publishes them, and each object has its own verdict.
+#[test]
+fn prompts_and_resources_reach_every_exposition_of_their_service() {
+    let mut f = Fixture::good();
+    f.settle();
+    let service = json!({"name": "s", "version": "1"});
+    let before = f.written();
+    // All objects have the same age, so the name decides which one holds.
+    f.put(Kind::Prompts, "a", json!({"service": service, "prompts": {"ask": {"result": "A"}}}));
+    let resources = json!({"a:/b": {"name": "b", "text": "t"}});
+    f.put(Kind::Resources, "r", json!({"service": service, "resources": resources}));
+    f.put(Kind::Prompts, "b", json!({"service": service, "prompts": {"ask": {"result": "B"}, "bad": {"result": []}}}));
+    f.settle();
+    let written = f.written();
+    assert_ne!(before, written);
+    let mut published = 0;
+    for spec in written.values().filter(|spec| spec.exposition.is_some()) {
+        let ExpositionPayload::Serve(document) = decode_exposition(spec).expect("can be read") else { continue };
+        assert_eq!(
+            (&document.content.prompts, &document.content.resources),
+            (&vec!["ask".into()], &vec!["a:/b".into()])
+        );
+        assert_eq!(document.format_version, 4);
+        published += 1;
+    }
+    assert_eq!(published, 4);
+    let own = f.plan_own(&Fixture::key());
+    let of = |kind: Kind, text: &str| -> Vec<String> {
+        let verdict = own.get(&ObjectKey { kind, name: name(text) });
+        let findings = &verdict.expect("is judged").findings;
+        findings.iter().map(|finding| format!("{} {}", finding.reason, finding.message)).collect()
+    };
+    assert_eq!(of(Kind::Prompts, "a"), Vec::<String>::new());
+    assert_eq!(of(Kind::Resources, "r"), Vec::<String>::new());
+    let said = of(Kind::Prompts, "b").join("\n");
+    assert!(said.contains("Conflict spec.prompts.ask") && said.contains("InvalidManifest spec.prompts.bad"), "{said}");
+    f.delete(Kind::Prompts, "a");
+    f.delete(Kind::Prompts, "b");
+    f.delete(Kind::Resources, "r");
+    f.settle();
+    for spec in f.written().values().filter(|spec| spec.exposition.is_some()) {
+        let ExpositionPayload::Serve(document) = decode_exposition(spec).expect("can be read") else { continue };
+        assert!(document.content.is_empty() && document.format_version < 4);
+    }
 }
 
 #[test]

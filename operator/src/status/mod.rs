@@ -94,9 +94,12 @@ fn status(input: &StatusInput<'_>, conditions: Vec<StatusCondition>) -> Value {
     match input.kind {
         Kind::Exposition => json(&exposition(input, observed_generation, conditions)),
         Kind::GatewayGroup => json(&group(input.verdict.group.as_ref(), observed_generation, conditions)),
-        Kind::ServiceManifest | Kind::ToolsFilters | Kind::CustomTools | Kind::ConfigurationPlan => {
-            json(&ResourceStatus { observed_generation, conditions })
-        }
+        Kind::ServiceManifest
+        | Kind::ToolsFilters
+        | Kind::CustomTools
+        | Kind::Prompts
+        | Kind::Resources
+        | Kind::ConfigurationPlan => json(&ResourceStatus { observed_generation, conditions }),
     }
 }
 

@@ -261,7 +261,7 @@ fn an_exposition_without_a_group_is_not_programmed() {
 
 #[test]
 fn conditions_of_the_objects_that_expositions_use() {
-    for kind in [Kind::ServiceManifest, Kind::ToolsFilters, Kind::CustomTools, Kind::ConfigurationPlan] {
+    for kind in Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Exposition | Kind::GatewayGroup)) {
         let status = write(kind, 1, None, &Verdict::default(), &Programmed::NotUsed).unwrap();
         assert!(line(&status).ends_with("Programmed=True/NotUsed Ready=True/Ready"), "{}", line(&status));
         assert_eq!(ready_message(&status), "No exposition uses it");

@@ -4,23 +4,42 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use rmcp::model::{CallToolRequestParams, ClientRequest, PingRequest, ProtocolVersion, SubscriptionFilter};
+use rmcp::model::{
+    CallToolRequestParams, ClientRequest, PingRequest, ProtocolVersion, ServerNotification, SubscriptionFilter,
+};
 use rmcp::service::{
     ClientLifecycleMode, NotificationContext, RunningService, ServiceError, serve_client_with_lifecycle,
 };
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientHandler, RoleClient};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::Notify;
 
+/// Notifications that a list has changed.
+#[derive(Default)]
+struct Changes {
+    tools: Notify,
+    prompts: Notify,
+    resources: Notify,
+}
+
 #[derive(Clone, Default)]
-struct Handler(Arc<Notify>);
+struct Handler(Arc<Changes>);
 
 impl ClientHandler for Handler {
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.0.notify_one();
+        self.0.tools.notify_one();
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.prompts.notify_one();
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.resources.notify_one();
     }
 }
 
@@ -29,7 +48,7 @@ type Client = RunningService<RoleClient, Handler>;
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut input = BufReader::new(tokio::io::stdin()).lines();
-    let changes = Arc::new(Notify::new());
+    let changes = Arc::new(Changes::default());
     let mut client: Option<Client> = None;
     while let Some(line) = input.next_line().await? {
         let command: Value = serde_json::from_str(&line)?;
@@ -83,7 +102,7 @@ async fn connect(command: &Value, handler: Handler) -> Result<(Client, Value)> {
     Ok((client, hello))
 }
 
-async fn act(client: &Client, command: &Value, changes: &Arc<Notify>) -> Result<Value> {
+async fn act(client: &Client, command: &Value, changes: &Arc<Changes>) -> Result<Value> {
     match command["op"].as_str().unwrap_or_default() {
         "list" => Ok(json!({ "tools": client.list_all_tools().await? })),
         "call" => Ok(serde_json::to_value(client.call_tool(call(command)).await?)?),
@@ -95,11 +114,16 @@ async fn act(client: &Client, command: &Value, changes: &Arc<Notify>) -> Result<
         "watch" => {
             let modern = client.peer_info().is_some_and(|peer| peer.protocol_version >= ProtocolVersion::V_2026_07_28);
             if modern {
-                let mut events = client.listen(SubscriptionFilter::builder().tools_list_changed().build()).await?;
+                let filter = SubscriptionFilter::builder().tools_list_changed().prompts_list_changed();
+                let mut events = client.listen(filter.resources_list_changed().build()).await?;
                 let changes = Arc::clone(changes);
                 tokio::spawn(async move {
-                    while let Ok(Some(_)) = events.next().await {
-                        changes.notify_one();
+                    while let Ok(Some(event)) = events.next().await {
+                        match event {
+                            ServerNotification::PromptListChangedNotification(_) => changes.prompts.notify_one(),
+                            ServerNotification::ResourceListChangedNotification(_) => changes.resources.notify_one(),
+                            _ => changes.tools.notify_one(),
+                        }
                     }
                 });
             }
@@ -107,14 +131,35 @@ async fn act(client: &Client, command: &Value, changes: &Arc<Notify>) -> Result<
         }
         "changed" => {
             let within = Duration::from_secs_f64(command["timeout"].as_f64().context("timeout")?);
-            Ok(json!({ "changed": tokio::time::timeout(within, changes.notified()).await.is_ok() }))
+            let list = match command["list"].as_str() {
+                Some("prompts") => &changes.prompts,
+                Some("resources") => &changes.resources,
+                _ => &changes.tools,
+            };
+            Ok(json!({ "changed": tokio::time::timeout(within, list.notified()).await.is_ok() }))
         }
+        "prompts" => Ok(json!({ "prompts": client.list_all_prompts().await? })),
+        "resources" => Ok(json!({ "resources": client.list_all_resources().await? })),
+        "templates" => Ok(json!({ "resourceTemplates": client.list_all_resource_templates().await? })),
+        "prompt" => Ok(serde_json::to_value(client.get_prompt(params(command)?).await?)?),
+        "read" => Ok(serde_json::to_value(client.read_resource(params(command)?).await?)?),
+        "complete" => Ok(serde_json::to_value(client.complete(params(command)?).await?)?),
         "ping" => {
             client.send_request(ClientRequest::PingRequest(PingRequest::default())).await?;
             Ok(json!({}))
         }
         other => bail!("unknown command {other}"),
     }
+}
+
+/// Returns the parameters of a request: the command without its name.
+fn params<T: DeserializeOwned>(command: &Value) -> Result<T> {
+    let mut params = command.clone();
+    if let Some(members) = params.as_object_mut() {
+        members.remove("op");
+        members.retain(|_, value| !value.is_null());
+    }
+    Ok(serde_json::from_value(params)?)
 }
 
 fn call(command: &Value) -> CallToolRequestParams {

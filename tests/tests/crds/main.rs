@@ -17,11 +17,13 @@ use tamis_tests::cluster::{Cluster, eventually};
 
 /// Plenty for a policy, which the API server takes a second or two to notice.
 const SOON: Duration = Duration::from_secs(20);
-const KINDS: [&str; 7] = [
+const KINDS: [&str; 9] = [
     "servicemanifests",
     "toolsfilters",
     "expositions",
     "customtools",
+    "prompts",
+    "resources",
     "configurationplans",
     "gatewaygroups",
     "gatewayconfigs",
@@ -43,6 +45,8 @@ fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
         "ToolsFilters" => "toolsfilters",
         "Exposition" => "expositions",
         "CustomTools" => "customtools",
+        "Prompts" => "prompts",
+        "Resources" => "resources",
         "ConfigurationPlan" => "configurationplans",
         "GatewayGroup" => "gatewaygroups",
         _ => "gatewayconfigs",

@@ -83,6 +83,16 @@ fn valid() -> Vec<Value> {
         ),
         object("Exposition", "misspelt", &json!({ "service": service(), "tools": { "exclude": ["a"] } })),
         object("CustomTools", "misspelt", &json!({ "service": service(), "customTools": { "mine": { "tool": "a" } } })),
+        object(
+            "Prompts",
+            "misspelt",
+            &json!({ "service": service(), "prompts": { "ask": { "result": "Ask" }, "talk": { "result": [{ "text": "a" }] } } }),
+        ),
+        object(
+            "Resources",
+            "misspelt",
+            &json!({ "service": service(), "resources": { "docs": { "name": "a", "text": "t", "annotations": { "a": null } } } }),
+        ),
         object("ConfigurationPlan", "misspelt", &json!({ "headers": { "set": { "a": "b" } } })),
         object(
             "GatewayGroup",
@@ -133,6 +143,9 @@ fn misspellings() -> Vec<(&'static str, &'static str, Value, &'static str)> {
             json!({}),
             "spec.customTools.mine.argumnets: unknown field",
         ),
+        ("Prompts", "/spec/prompts/ask/titel", json!("A"), "spec.prompts.ask.titel: unknown field"),
+        ("Prompts", "/spec/prompts/talk/result/0/rol", json!("user"), "spec.prompts.talk: has an unknown field"),
+        ("Resources", "/spec/resources/docs/mimetype", json!("a/b"), "spec.resources.docs.mimetype: unknown field"),
         ("ConfigurationPlan", "/spec/headers/remov", json!(["a"]), "spec.headers.remov: unknown field"),
         ("GatewayGroup", "/spec/require/enforcd", json!(true), "spec.require.enforcd: unknown field"),
         ("GatewayGroup", "/spec/pod/env/0/valu", json!("a"), "spec.pod.env: has an unknown field"),
@@ -319,10 +332,12 @@ pub(crate) async fn emptied(client: &Client) -> Result<()> {
     let manifest =
         |actions: Value| json!({ "version": "1", "http": { "baseUrl": "https://a.example", "actions": actions } });
     let tools = |tools: Value| json!({ "service": service(), "customTools": tools });
+    let prompts = |prompts: Value| json!({ "service": service(), "prompts": prompts });
     let rows = [
         ("ToolsFilters", filters::set(&json!({ "get": { "maxItems": 1 } })), filters::set(&json!({}))),
         ("ServiceManifest", manifest(json!({ "get": action })), manifest(json!({}))),
         ("CustomTools", tools(json!({ "mine": { "tool": "a" } })), tools(json!({}))),
+        ("Prompts", prompts(json!({ "ask": { "result": "a" } })), prompts(json!({}))),
     ];
     for (kind, full, empty) in rows {
         apply(client, &object(kind, "emptied", &full), false).await?;

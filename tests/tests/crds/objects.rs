@@ -20,6 +20,30 @@ pub(crate) fn custom_tools() -> Value {
     object("CustomTools", "tools", &json!({ "service": service(), "customTools": { "ours": tool } }))
 }
 
+pub(crate) fn prompts() -> Value {
+    let arguments = json!([{ "name": "a", "required": true }, { "name": "b", "enum": ["x", "y"], "default": "x" }]);
+    let messages = json!([{ "role": "user", "text": "{a}" }, { "role": "assistant", "text": "{b}" }]);
+    let talk = json!({ "title": "T", "description": "D", "arguments": arguments, "result": messages });
+    object(
+        "Prompts",
+        "prompts",
+        &json!({ "service": service(), "prompts": { "ask": { "result": "Ask" }, "talk": talk } }),
+    )
+}
+
+pub(crate) fn resources() -> Value {
+    let readme = json!({ "name": "readme", "mimeType": "text/plain", "text": "t", "annotations": { "priority": 0.5 },
+        "icons": [{ "src": "https://a.example/i.png", "sizes": ["48x48"] }] });
+    let page = json!({ "name": "page", "variables": { "page": { "enum": ["a", "b"] } } });
+    object(
+        "Resources",
+        "resources",
+        &json!({ "service": service(),
+        "resources": { "docs://readme": readme, "docs://logo": { "name": "logo", "blob": "AAEC" } },
+        "resourceTemplates": { "docs://pages/{page}": page } }),
+    )
+}
+
 fn service() -> Value {
     json!({ "name": "s", "version": "1" })
 }
@@ -320,6 +344,16 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (plan(&json!({ "timeouts": { "call": "soon" } })), "must be a duration from 1ms to 1h"),
         (plan(&json!({ "filters": ["a", "a"] })), "a filter set occurs twice"),
         (object("CustomTools", "t", &json!({ "service": service(), "customTools": { "a": { "tool": "" } } })), "tool"),
+        (object("Prompts", "p", &json!({ "service": service(), "prompts": { "a": { "title": "A" } } })), "result"),
+        (
+            object(
+                "Prompts",
+                "p",
+                &json!({ "service": service(), "prompts": { "a": { "result": [{ "role": "system", "text": "t" }] } } }),
+            ),
+            "role",
+        ),
+        (object("Resources", "r", &json!({ "service": service(), "resources": { "a:/b": { "text": "t" } } })), "name"),
     ];
     let sizes = ["0", "1 MB", "2Gi", "-1", "1e3"].map(|size| json!(size)).into_iter().chain([json!(0), json!(1 << 31)]);
     table.extend(sizes.map(|size| {
@@ -394,6 +428,9 @@ pub(crate) fn good() -> Vec<Value> {
         })),
         plan(&json!({})),
         custom_tools(),
+        prompts(),
+        resources(),
+        exposition(&json!({ "prompts": { "include": ["a*"] }, "resources": { "exclude": ["docs://*"] } })),
         action(&json!({
             "method": "post", "auth": { "type": "none" }, "retry": { "maxAttempts": 3, "backoffMs": 500, "retryOn": [503] },
             "pagination": { "type": "cursor", "maxPages": 5, "nextPath": "a.b" },

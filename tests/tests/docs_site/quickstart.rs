@@ -19,8 +19,8 @@ async fn pages_without_a_cluster_do_what_they_say() -> Result<()> {
             block.commands = format!("{} --listen 127.0.0.1:8080 --admin 127.0.0.1:9090", block.commands.trim_end());
         }
         let walkthrough = Walkthrough::new(
-            &["8080", "9090", "3001", "7070"],
-            &["examples/quickstart", "examples/payloads", "examples/bundle"],
+            &["8080", "9090", "3001", "7070", "7081"],
+            &["examples/quickstart", "examples/payloads", "examples/bundle", "examples/prompts"],
         )?;
         wrong.extend(walkthrough.follow(page, &[&servers], Path::new("no-cluster")).await?);
     }

@@ -142,7 +142,11 @@ mod checks {
                     _ => cel::all_values(at, &v, &depth.to_string(), &body),
                 })
             }
-            Content::Items(items) => of(items, &v, depth + 1).map(|check| cel::all(at, &v, &depth.to_string(), &check)),
+            Content::Items(items) => of(items, &v, depth + 1).map(|check| {
+                let all = cel::all(at, &v, &depth.to_string(), &check);
+                // A place without a type may hold text.
+                if schema.get("type").is_some() { all } else { format!("(type({at}) != list || {all})") }
+            }),
             Content::Leaf => None,
         }
     }

@@ -11,8 +11,16 @@ use tamis_config::names::{CREDENTIAL_SHARDS, GROUP_LABEL};
 use super::{PodKey, ServiceAccount, pods, users};
 
 /// The kinds whose status the operator writes.
-const STATUS: [&str; 6] =
-    ["servicemanifests", "toolsfilters", "customtools", "configurationplans", "gatewaygroups", "expositions"];
+const STATUS: [&str; 8] = [
+    "servicemanifests",
+    "toolsfilters",
+    "customtools",
+    "prompts",
+    "resources",
+    "configurationplans",
+    "gatewaygroups",
+    "expositions",
+];
 
 /// The objects of a group, all named `tamis-GROUP`.
 const CHILDREN: [&str; 8] = [

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use tamis_config::{BundleDocument, BundlePart};
 
 use super::super::structural::{RULES, rule};
-use super::{MAX_NAME, MAX_TOOLS, rules, set_names, text};
+use super::{MAX_NAME, MAX_TOOLS, MAX_URL, rules, set_names, text};
 
 /// Returns the keywords to add to the schema of `Exposition`, by place.
 pub(super) fn additions() -> Vec<(&'static str, Json)> {
@@ -26,7 +26,8 @@ pub(super) fn additions() -> Vec<(&'static str, Json)> {
         ),
     ] });
     let count = || json!({ "minimum": 1 });
-    let of_a_service = ["filters", "enforcement", "tools", "configurationPlan", "tokens", "output", "audit"];
+    let of_a_service =
+        ["filters", "enforcement", "tools", "configurationPlan", "tokens", "output", "audit", "prompts", "resources"];
     let given = of_a_service.map(|field| format!("has(self.{field})")).join(" || ");
     let bundle = rules([
         (
@@ -64,6 +65,10 @@ pub(super) fn additions() -> Vec<(&'static str, Json)> {
         ("ToolSelection.include.*", text(MAX_NAME)),
         ("ToolSelection.exclude", json!({ "maxItems": MAX_TOOLS })),
         ("ToolSelection.exclude.*", text(MAX_NAME)),
+        ("ContentSelection.include", json!({ "maxItems": MAX_TOOLS })),
+        ("ContentSelection.include.*", text(MAX_URL)),
+        ("ContentSelection.exclude", json!({ "maxItems": MAX_TOOLS })),
+        ("ContentSelection.exclude.*", text(MAX_URL)),
         ("AccessSpec", access),
         ("LimitsSpec.requestsPerSecond", count()),
         ("LimitsSpec.burst", count()),

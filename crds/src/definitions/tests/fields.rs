@@ -11,9 +11,14 @@ use super::super::structural::{OPEN, RULES};
 use super::{schemas, walk};
 
 /// Where any JSON may stand, or text or a list, which the policy on filters tells apart.
-const ANY: [&str; 20] = [
+const ANY: [&str; 25] = [
     "CustomTools.spec.customTools.*.arguments.*",
     "CustomTools.spec.customTools.*.input",
+    "Prompts.spec.prompts.*.result",
+    "Resources.spec.resourceTemplates.*.annotations",
+    "Resources.spec.resourceTemplates.*.icons",
+    "Resources.spec.resources.*.annotations",
+    "Resources.spec.resources.*.icons",
     "ServiceManifest.spec.http.actions.*.args.*.default",
     "ServiceManifest.spec.http.actions.*.args.*.enum.*",
     "ServiceManifest.spec.http.actions.*.request.body",
@@ -129,6 +134,12 @@ fn compare(
         // A filter has two, and ends what the API server can know.
         if let [one] = alternatives.iter().filter(|at| at["type"] != "null").collect::<Vec<_>>()[..] {
             compare(root, one, defined, path, types, seen);
+        }
+        // Text or a list: the objects of the list are known.
+        if alternatives.iter().any(|at| at["type"] == "string") {
+            for list in alternatives.iter().filter(|at| at["items"].is_object()) {
+                compare(root, &list["items"], &defined["items"], &format!("{path}.*"), types, seen);
+            }
         }
         return;
     }

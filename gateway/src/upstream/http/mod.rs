@@ -71,7 +71,8 @@ impl HttpService {
         let unusable = || InvalidService::new("source.http.baseUrl", "has a host or a port that no request can have");
         let origin = Arc::new(Origin::of(&base).ok_or_else(unusable)?);
         let mut actions = IndexMap::new();
-        for (name, tool) in &document.tools {
+        let templates = document.content.templates.iter().map(|(uri, template)| (uri, &template.read));
+        for (name, tool) in document.tools.iter().chain(templates) {
             match &tool.call {
                 Call::Http(call) => {
                     let field = format!("tools.{name}.call.http");
@@ -88,7 +89,7 @@ impl HttpService {
         Ok(Self { client, actions })
     }
 
-    /// Calls an action.
+    /// Calls an action, or reads a resource template.
     ///
     /// # Errors
     /// [`UpstreamError`].

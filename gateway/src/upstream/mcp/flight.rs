@@ -1,6 +1,8 @@
 //! What comes before a call, or is asked in the background: which era the server speaks, its session, and whether its tools are
 //! still what they were when they were pinned.
 
+mod pass;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +21,8 @@ use super::{McpService, Server, text};
 use crate::mcp::era::LEGACY_VERSIONS;
 use crate::upstream::UpstreamError;
 use crate::upstream::incoming::Fault;
+
+pub(super) use self::pass::Passing;
 
 /// Bytes of a list of tools, over all its pages.
 const MAX_LIST: u64 = 4 << 20;

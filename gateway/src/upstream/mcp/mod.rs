@@ -47,14 +47,15 @@ use tamis_engine::ResponseType;
 use url::Url;
 
 use self::call::ToolCall;
-use self::flight::Flight;
+use self::flight::{Flight, Passing};
 use self::peers::Peers;
 use self::pins::{Pins, Verdict};
 use self::wire::{Http, Transport, Wire};
 use super::auth::{AuthPlan, Authentication};
 use super::http::{MAX_URL, for_every_request};
 use super::origin::{Origin, Target};
-use super::{Answer, Arguments, CallContext, Client, CredentialScope, InvalidService, UpstreamError};
+use super::{Answer, Arguments, CallContext, Client, CredentialScope, InvalidService, Passed, UpstreamError};
+use crate::exposition::ServerMethod;
 use crate::mcp::arguments;
 use crate::mcp::headers::{ParamHeader, param_headers};
 
@@ -235,6 +236,28 @@ impl McpService {
             return result;
         }
         Err(UpstreamError::Timeout { sent: call.sent })
+    }
+
+    /// Passes a request on. `params` are the members of its parameters, as JSON without braces.
+    ///
+    /// # Errors
+    /// [`UpstreamError`].
+    pub(super) async fn pass(
+        &self,
+        method: ServerMethod,
+        name: Option<&str>,
+        params: &str,
+        context: CallContext<'_>,
+    ) -> Result<Passed, UpstreamError> {
+        let begun = Instant::now();
+        let authentication = self.authenticate(context.credentials)?;
+        let deadline = context.bounds.deadline;
+        let caller = context.caller_key().into();
+        let mut passing = Passing { flight: self.flight(&authentication, caller, context), pending: None };
+        match tokio::time::timeout_at(deadline.into(), passing.pass(method, name, params)).await {
+            Ok(result) => result.map(|result| Passed { result, elapsed: begun.elapsed() }),
+            Err(_) => Err(UpstreamError::Timeout { sent: false }),
+        }
     }
 
     /// Returns what authenticates requests with these credentials.

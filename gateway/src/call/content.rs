@@ -1,0 +1,230 @@
+//! Calls that are none of tools: reads of resource templates, and requests that are passed on to an MCP server.
+//!
+//! They have the limits, the audit record and the metrics of a tool call. No filter sees what they return, so an `Enforced`
+//! exposition has none of them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use tamis_engine::Enforcement;
+
+use super::explain::{category, explain_read};
+use super::{ActiveCall, call_context};
+use crate::compute::NotRun;
+use crate::dispatch::cacheable_of;
+use crate::exposition::{Exposition, ServerMethod};
+use crate::mcp::arguments;
+use crate::mcp::encode::{self, Sink as _};
+use crate::mcp::{Era, RpcError};
+use crate::memory::{Chain, Exhausted};
+use crate::metrics::{Outcome, Rejection};
+use crate::offload::{LIGHT_WRITTEN, Work};
+use crate::upstream::{Passed, UpstreamError};
+
+/// What is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ContentCall {
+    /// A resource template is read.
+    Template {
+        /// The URI.
+        uri: String,
+        /// The values of the template's variables, as a JSON object.
+        arguments: String,
+    },
+    /// A request is passed on to the MCP server.
+    Server {
+        /// The method.
+        method: ServerMethod,
+        /// The prompt or the URI that it names.
+        name: Option<String>,
+        /// The members of its parameters, as JSON without braces.
+        params: String,
+    },
+}
+
+/// Makes the call.
+///
+/// # Errors
+/// There is no memory for it, and it may be repeated.
+pub(super) async fn perform(
+    active: &mut ActiveCall<'_>,
+    name: &str,
+    content: &ContentCall,
+) -> Result<Chain, Exhausted> {
+    let exposition = active.exposition;
+    let deadline = active.started + active.limits.timeout;
+    if exposition.enforcement == Enforcement::Enforced {
+        // Not reached: an Enforced exposition with such calls is not loaded.
+        active.outcome = Outcome::Refused;
+        return Ok(failed(active, &RpcError::method_not_found(active.call.era)));
+    }
+    let begun = Instant::now();
+    let answered = match content {
+        ContentCall::Template { uri, arguments } => template(active, name, uri, arguments, deadline).await,
+        ContentCall::Server { method, name, params } => {
+            server(active, *method, name.as_deref(), params, deadline).await
+        }
+    };
+    match answered {
+        Ok(answer) => {
+            active.outcome = Outcome::Ok;
+            Ok(answer)
+        }
+        Err(error) => {
+            active.gateway.metrics.upstream(category(&error), begun.elapsed());
+            if let UpstreamError::Exhausted { .. } = error {
+                active.outcome = Outcome::Error;
+                exposition.series.rejected(&active.gateway.metrics, Rejection::Memory);
+                active.gateway.refusals.note(Rejection::Memory, Some(&exposition.id), Default::default());
+                return Err(Exhausted);
+            }
+            let error = explain_error(active, content, &error);
+            Ok(failed(active, &error))
+        }
+    }
+}
+
+/// Returns the JSON-RPC error for a call that failed.
+fn explain_error(active: &mut ActiveCall<'_>, content: &ContentCall, error: &UpstreamError) -> RpcError {
+    let era = active.call.era;
+    let message = explain_read(active, error);
+    match (content, error) {
+        (_, UpstreamError::Argument { .. }) => RpcError::invalid_params(message),
+        (ContentCall::Template { uri, .. }, UpstreamError::Status { status: 404 | 410, .. }) => {
+            RpcError::resource_not_found(era, uri)
+        }
+        (
+            ContentCall::Server { method: ServerMethod::ReadResource, name: Some(uri), .. },
+            UpstreamError::Rpc { code, .. },
+        ) if matches!(code, -32002 | -32602) => RpcError::resource_not_found(era, uri),
+        (ContentCall::Server { .. }, UpstreamError::Rpc { code: -32602, .. }) => RpcError::invalid_params(message),
+        (ContentCall::Server { .. }, UpstreamError::Rpc { code: -32601, .. }) => RpcError::method_not_found(era),
+        _ => RpcError::upstream(message),
+    }
+}
+
+fn failed(active: &ActiveCall<'_>, error: &RpcError) -> Chain {
+    encode::error(Some(&active.call.id), error, active.call.era).into()
+}
+
+/// Reads a resource template.
+async fn template(
+    active: &mut ActiveCall<'_>,
+    name: &str,
+    uri: &str,
+    arguments: &str,
+    deadline: Instant,
+) -> Result<Chain, UpstreamError> {
+    let exposition = active.exposition;
+    let arguments = arguments::read(Some(arguments)).map_err(|_| UpstreamError::UnknownTool(name.to_owned()))?;
+    let context = call_context(active, deadline);
+    let answer = exposition.service.upstream.call(name, &arguments, context).await?;
+    active.gateway.metrics.upstream(Ok(answer.status), answer.elapsed);
+    active.status = answer.status;
+    let bytes = answer.output.bytes().clone();
+    active.output = Some(bytes.clone());
+    let kind = exposition.service.document.content.templates.get(name).and_then(|found| found.info.mime_type.clone());
+    let (exposition, id, era) = (Arc::clone(exposition), active.call.id.clone(), active.call.era);
+    let (uri, length) = (uri.to_owned(), bytes.len());
+    let work = move |_: &dyn Fn() -> bool| {
+        let id = std::str::from_utf8(&id).unwrap_or("null");
+        write_contents(&exposition, (id, era), (&uri, kind.as_deref()), &bytes)
+    };
+    // A control character of a text takes six bytes as JSON, and three bytes take four as base64.
+    let need = 6 * length as u64 + 512;
+    let written = if length <= LIGHT_WRITTEN / 6 {
+        active.held.take(need).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: true })?;
+        work(&|| false)
+    } else {
+        let offload = active.gateway.offload(&active.exposition.id);
+        offload.run(Work::Answer, deadline, Some((active.held, need)), work).await.map_err(not_run)?
+    };
+    let written = written.ok_or_else(|| UpstreamError::TooLarge {
+        limit: active.limits.output.bytes.unwrap_or(active.limits.max_response_bytes),
+    })?;
+    active.exposition.tool_series(active.call.tool).bytes(&active.gateway.metrics, length, length);
+    Ok(written.into())
+}
+
+fn not_run(why: NotRun) -> UpstreamError {
+    match why {
+        NotRun::Overdue => UpstreamError::Timeout { sent: true },
+        NotRun::Exhausted => UpstreamError::Exhausted { sent: true },
+    }
+}
+
+/// Writes the result of `resources/read`: text if the bytes are text, otherwise base64. Returns none if that is larger than
+/// the exposition's answers may be.
+fn write_contents(
+    exposition: &Exposition,
+    (id, era): (&str, Era),
+    (uri, kind): (&str, Option<&str>),
+    bytes: &Bytes,
+) -> Option<Vec<u8>> {
+    let encoded;
+    let (member, text) = match std::str::from_utf8(bytes) {
+        Ok(text) => ("text", text),
+        Err(_) => {
+            encoded = BASE64_STANDARD.encode(bytes);
+            ("blob", encoded.as_str())
+        }
+    };
+    if !exposition.allows(text, exposition.limits.output) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(text.len() + id.len() + uri.len() + 256);
+    encode::open_result(&mut out, id);
+    out.put("{\"contents\":[{\"uri\":");
+    encode::string(&mut out, uri);
+    if let Some(kind) = kind {
+        out.put(",\"mimeType\":");
+        encode::string(&mut out, kind);
+    }
+    out.put(",\"");
+    out.put(member);
+    out.put("\":");
+    encode::string(&mut out, text);
+    out.put("}]");
+    if era == Era::Modern {
+        out.put(&cacheable_of(exposition));
+    }
+    out.put("}}");
+    Some(out)
+}
+
+/// Passes a request on to the MCP server.
+async fn server(
+    active: &mut ActiveCall<'_>,
+    method: ServerMethod,
+    name: Option<&str>,
+    params: &str,
+    deadline: Instant,
+) -> Result<Chain, UpstreamError> {
+    let exposition = active.exposition;
+    let context = call_context(active, deadline);
+    let passed = exposition.service.upstream.pass(method, name, params, context).await?;
+    let Passed { result, elapsed } = passed;
+    active.gateway.metrics.upstream(Ok(200), elapsed);
+    active.status = 200;
+    active.output = Some(result.clone());
+    let (shared, id, era) = (Arc::clone(exposition), active.call.id.clone(), active.call.era);
+    let length = result.len();
+    let work = move |_: &dyn Fn() -> bool| {
+        let id = std::str::from_utf8(&id).unwrap_or("null");
+        crate::passing::write(&shared, method, (id, era), &result)
+    };
+    let need = length as u64 + 1024;
+    let written = if length <= crate::offload::LIGHT_READ {
+        active.held.take(need).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: true })?;
+        work(&|| false)
+    } else {
+        let offload = active.gateway.offload(&exposition.id);
+        offload.run(Work::Upstream, deadline, Some((active.held, need)), work).await.map_err(not_run)?
+    };
+    let written = written.map_err(|reason| UpstreamError::Malformed(reason.to_owned()))?;
+    active.exposition.tool_series(active.call.tool).bytes(&active.gateway.metrics, length, written.len());
+    Ok(written.into())
+}

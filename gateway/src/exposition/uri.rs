@@ -1,0 +1,108 @@
+//! URI templates with simple variables (RFC 6570, level 1), matched against URIs.
+
+use percent_encoding::percent_decode_str;
+use tamis_config::placeholder::{Piece, pieces};
+
+/// A URI template: text and variables in turns.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct UriTemplate(Vec<Part>);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    Text(Box<str>),
+    Variable(Box<str>),
+}
+
+/// What a URI has in the places of a template's variables, with what is percent-encoded there decoded.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Matched {
+    /// The values by variable, in the order of the template.
+    pub(super) values: Vec<(String, String)>,
+    /// Whether a value spans several segments of the URI.
+    pub(super) spans: bool,
+}
+
+impl UriTemplate {
+    /// Parses a template. The compile step has refused two variables without text between them.
+    pub(super) fn parse(text: &str) -> Self {
+        let part = |piece| match piece {
+            Piece::Literal(text) => Part::Text(text.into()),
+            Piece::Placeholder(name) => Part::Variable(name.into()),
+        };
+        Self(pieces(text).map(part).collect())
+    }
+
+    /// Returns the variables.
+    pub(super) fn variables(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Text(_) => None,
+            Part::Variable(name) => Some(&**name),
+        })
+    }
+
+    /// Returns the values of the variables in `uri`, or `None` if it is none of the template's URIs. A value ends where the
+    /// text after its variable begins for the first time, and is never empty. Takes time in proportion to the length.
+    pub(super) fn matches(&self, uri: &str) -> Option<Matched> {
+        let (mut rest, mut values, mut spans) = (uri, Vec::new(), false);
+        let mut parts = self.0.iter().peekable();
+        while let Some(part) = parts.next() {
+            match part {
+                Part::Text(text) => rest = rest.strip_prefix(&**text)?,
+                Part::Variable(name) => {
+                    let end = match parts.peek() {
+                        Some(Part::Text(text)) => rest.find(&**text)?,
+                        // The compile step allows no variable here.
+                        Some(Part::Variable(_)) => return None,
+                        None => rest.len(),
+                    };
+                    let value = &rest[..end];
+                    if value.is_empty() {
+                        return None;
+                    }
+                    spans |= value.contains(['/', '?', '#']);
+                    values.push((name.to_string(), percent_decode_str(value).decode_utf8().ok()?.into_owned()));
+                    rest = &rest[end..];
+                }
+            }
+        }
+        rest.is_empty().then_some(Matched { values, spans })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_gives_the_values_of_its_variables() {
+        // The template, the URI, its values, and whether one spans segments.
+        let table = [
+            ("docs://a/{page}", "docs://a/intro", Some((vec!["intro"], false))),
+            ("docs://a/{page}", "docs://a/in%2Ftro", Some((vec!["in/tro"], false))),
+            ("docs://a/{page}", "docs://a/b/c", Some((vec!["b/c"], true))),
+            ("docs://a/{page}", "docs://a/", None),
+            ("docs://a/{page}", "docs://b/intro", None),
+            ("docs://a/{page}", "docs://a/%ff", None),
+            ("docs://a/{page}/raw", "docs://a/intro/raw", Some((vec!["intro"], false))),
+            ("docs://a/{page}/raw", "docs://a/intro/raw/raw", None),
+            ("docs://{x}-{y}", "docs://1-2-3", Some((vec!["1", "2-3"], false))),
+            ("f:///a?x={x}&y=1", "f:///a?x=%C3%A4&y=1", Some((vec!["\u{e4}"], false))),
+            ("f:///a?x={x}", "f:///a?x=1#b", Some((vec!["1#b"], true))),
+        ];
+        for (template, uri, expected) in table {
+            let matched = UriTemplate::parse(template).matches(uri);
+            let found = matched.as_ref().map(|m| (m.values.iter().map(|(_, v)| v.as_str()).collect(), m.spans));
+            assert_eq!(found, expected, "{template} {uri}");
+        }
+    }
+
+    #[test]
+    fn a_long_uri_takes_linear_time() {
+        let template = UriTemplate::parse(&(0..50).map(|n| format!("-{{v{n}}}")).collect::<String>());
+        let begun = std::time::Instant::now();
+        assert_eq!(template.matches(&"x".repeat(1 << 20)), None);
+        let long = format!("-{}", "a-".repeat(1 << 19));
+        assert!(template.matches(&long).is_some());
+        assert!(begun.elapsed() < std::time::Duration::from_secs(2));
+    }
+}

@@ -1,0 +1,5 @@
+//! Prompts and resources, as published clients of both eras see them.
+
+mod own;
+mod passed;
+mod wire;
