@@ -266,6 +266,9 @@ pub struct Report {
     pub format: Option<Format>,
     /// How many of the items that are shown have which level of detail, without those in full.
     pub levels: Vec<(Box<str>, usize)>,
+    /// The value of the items that are shown, in the unit of [`ItemForm::value`](crate::ItemForm::value), if a budget chose
+    /// items of a list and none of them was cut.
+    pub value: Option<u64>,
     /// Into how many chunks the list is divided, if the answer leaves items out and the tool has inputs for pages.
     pub chunks: Option<usize>,
     /// The id of the list and of its division into chunks.

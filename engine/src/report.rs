@@ -181,6 +181,7 @@ mod tests {
             warnings: vec![Warning { stage: Stage::Root, message: "w".to_owned() }],
             format: Some(crate::Format::Table),
             levels: vec![("minimal".into(), 3)],
+            value: Some(2_100_000),
             chunks: Some(4),
             list: Some("3f9a1c".to_owned()),
             tokens: Some(TokenReport { counted: Tokens(12), tokenizer: "estimate", exact: false }),

@@ -142,7 +142,24 @@ impl TokenCounter<'_> {
         let counted = work.counts.count(self.tokenizer, text, self.factor.within(most), work);
         counted.map(|tokens| self.factor.apply(tokens))
     }
+
+    /// Returns whether `text` has far more than `most` tokens, as its first [`SAMPLE`] bytes say: [`FAR`] times as many. This
+    /// is an estimate. It is `false` for texts that are counted quickly. Returns `None` if the run is interrupted.
+    pub(crate) fn is_far_above(&self, text: &str, most: Tokens, work: &Work<'_>) -> Option<bool> {
+        if text.len() <= SAMPLE || !self.tokenizer.is_exact() {
+            return Some(false);
+        }
+        let sample = &text[..text.floor_char_boundary(SAMPLE)];
+        let Tokens(tokens) = self.count_within(sample, Tokens(usize::MAX), work)?;
+        let all = tokens as u128 * text.len() as u128 / sample.len() as u128;
+        Some(all > most.0 as u128 * FAR)
+    }
 }
+
+/// The bytes of a text that are counted to learn whether it is far above a limit.
+const SAMPLE: usize = 16 << 10;
+/// How many times a limit is far above it. Parts of one text differ less in their bytes for a token.
+const FAR: u128 = 4;
 
 /// A byte that is counted takes about as long as this many steps.
 const STEPS_PER_BYTE: usize = 4;

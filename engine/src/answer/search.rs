@@ -19,8 +19,8 @@ pub(crate) struct Attempt<T> {
 /// bytes measures more; `guess` is the first limit to try.
 ///
 /// The more bytes an answer may have, the more it measures, but only roughly. So each limit follows from the measure of
-/// the attempt before, between the largest limit whose answer fits and the smallest whose answer does not. If no
-/// answer fits, the result is the one for no bytes at all.
+/// the attempt before, between the largest limit whose answer fits and the smallest whose answer does not. Where a larger
+/// limit gave the same answer, the next one is in the middle. If no answer fits, the result is the one for no bytes at all.
 ///
 /// # Errors
 /// An attempt failed.
@@ -39,10 +39,12 @@ pub(crate) fn search<T, E>(
         let scaled = |bytes: u128| usize::try_from(bytes * u128::from(most) / measured).unwrap_or(usize::MAX);
         // An answer often has fewer bytes than its limit, so the next limit by its bytes may be one that was tried.
         let (guess, by_limit) = (scaled(bytes), scaled(limit as u128));
+        let mut is_same = false;
         if tried.measured <= most {
             if measured * 100 >= u128::from(most) * ENOUGH {
                 return Ok(tried);
             }
+            is_same = best.as_ref().is_some_and(|(_, best)| best.bytes == tried.bytes);
             best = Some((limit, tried));
         } else if limit == 0 {
             return Ok(tried);
@@ -53,7 +55,8 @@ pub(crate) fn search<T, E>(
             Some((low, _)) if round >= ATTEMPTS || over - low <= 1 => break,
             Some((low, _)) => {
                 let between = |guess: &usize| *low < *guess && *guess < over;
-                [guess, by_limit].into_iter().find(between).unwrap_or(low.midpoint(over))
+                let next = [guess, by_limit].into_iter().find(between).filter(|_| !is_same);
+                next.unwrap_or(low.midpoint(over))
             }
             None if round >= ATTEMPTS => over / 2,
             None => guess.min(over - 1 - over / 8),
@@ -110,6 +113,22 @@ mod tests {
             Ok(Attempt { answer: limit, bytes: limit, measured: 4 + limit.0 as u64 })
         }));
         assert_eq!((found.answer, found.measured), (Bytes(0), 4));
+    }
+
+    /// An answer of 20 bytes up to a limit of 40, and few limits above it whose answers fit too.
+    #[test]
+    fn a_better_answer_is_found_behind_many_equal_ones() {
+        for guess in 0..113 {
+            let found = found(search(8, Bytes(113), Bytes(guess), |limit| {
+                let (bytes, measured) = match limit.0 {
+                    0..41 => (20, 7),
+                    41..47 => (limit.0, 8),
+                    _ => (limit.0, 9 + (limit.0 as u64 - 47) / 4),
+                };
+                Ok(Attempt { answer: (), bytes: Bytes(bytes), measured })
+            }));
+            assert_eq!(found.measured, 8, "{guess}");
+        }
     }
 
     #[test]

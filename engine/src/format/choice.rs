@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::shape::Shape;
 use super::toon::{self, Toon, Unrepresentable};
 use super::{Format, ToonOptions, table};
+use crate::Budget;
 use crate::tokens::{TokenCounter, Tokens};
 use crate::work::Work;
 
@@ -22,6 +23,9 @@ pub(crate) struct Request<'a> {
     pub(crate) fill: bool,
     /// The tokens from which on a text is of no use: a text that has more is no better than one that has far more.
     pub(crate) most: Tokens,
+    /// The limit of the answer, if a text that exceeds it is of no use: any text within the limit is better, and of texts
+    /// that exceed it the first is as good as another.
+    pub(crate) limit: Option<Budget>,
 }
 
 /// A document as it was written.
@@ -29,7 +33,7 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Written<'a> {
     pub(crate) format: Format,
     pub(crate) text: Cow<'a, str>,
-    /// The tokens of the text, if there was a choice.
+    /// The tokens of the text, if there was a choice. Any number above the limit of the request if the text exceeds it.
     pub(crate) tokens: Option<Tokens>,
     /// Why the text is not TOON, if that would have been a choice and JSON was none.
     pub(crate) not_toon: Option<Unrepresentable>,
@@ -45,6 +49,8 @@ pub(crate) struct Written<'a> {
 ///   save tokens is not counted. Spaces at the beginning of lines do not count as bytes, since those of a line are one
 ///   token. The size of `table` is known before it is written.
 /// - TOON is not written if its shape has neither a table nor a list on one line: it then has a line for each value.
+///
+/// - If only a text within a limit is of use, a text that is far above the limit by its first bytes is not counted.
 ///
 /// This is no theorem about vocabularies. A test compares the choice with that of counting everything, on random
 /// documents with two of them. Where the choice differs, the text is JSON, as if no other format had been requested.
@@ -71,7 +77,7 @@ pub(crate) fn write<'a>(
             choice.offer(format, text)?;
         }
     }
-    let Best { format, text, tokens } = choice.best?;
+    let Best { format, text, tokens, exceeds: _ } = choice.best?;
     let not_toon = choice.not_toon.filter(|_| !default && format == Format::Json);
     Some(Written { format, text, tokens: Some(tokens), not_toon })
 }
@@ -128,12 +134,14 @@ struct Best<'a> {
     format: Format,
     text: Cow<'a, str>,
     tokens: Tokens,
+    /// Whether it exceeds the limit of the request.
+    exceeds: bool,
 }
 
 impl<'a> Choice<'a, '_> {
     /// Returns the document in `format`, or as JSON. Returns `None` if the run is interrupted.
     fn text(&mut self, format: Format) -> Option<(Format, Cow<'a, str>)> {
-        let Request { toon, fill, formats: _, most: _ } = self.request;
+        let Request { toon, fill, .. } = self.request;
         let payload = self.payload.clone();
         let text = match format {
             Format::Json => None,
@@ -164,7 +172,8 @@ impl<'a> Choice<'a, '_> {
     fn least_saved(&self) -> Option<usize> {
         let best = self.best.as_ref().filter(|_| self.request.formats.contains(&Format::Json))?;
         let bounded = self.json.len() > SMALL && self.counter.tokenizer.is_exact();
-        bounded.then(|| self.counter.factor.within(best.tokens).div_ceil(10))
+        // Where JSON is of no use, another format is as soon as it is within the limit.
+        bounded.then(|| if best.exceeds { 1 } else { self.counter.factor.within(best.tokens).div_ceil(10) })
     }
 
     /// Returns whether a format is counted that saves so many bytes.
@@ -176,6 +185,7 @@ impl<'a> Choice<'a, '_> {
     fn offer(&mut self, format: Format, text: Cow<'a, str>) -> Option<()> {
         let most = match &self.best {
             None => self.request.most,
+            Some(best) if best.exceeds => self.request.most,
             // JSON gives way to a tenth fewer, and another format to one fewer.
             Some(Best { format: Format::Json, tokens, .. }) if self.request.formats.contains(&Format::Json) => {
                 Tokens(nine_tenths(tokens.0))
@@ -185,11 +195,25 @@ impl<'a> Choice<'a, '_> {
                 None => return Some(()),
             },
         };
-        let tokens = self.counter.count_within(&text, most, self.work)?;
+        let tokens = match self.is_beyond(&text)? {
+            true => Tokens(usize::MAX),
+            false => self.counter.count_within(&text, most, self.work)?,
+        };
         if tokens <= most || self.best.is_none() {
-            self.best = Some(Best { format, text, tokens });
+            let exceeds = self.request.limit.is_some() && tokens > self.request.most;
+            self.best = Some(Best { format, text, tokens, exceeds });
         }
         Some(())
+    }
+
+    /// Returns whether a text exceeds the limit by what is known before it is counted. Returns `None` if the run is
+    /// interrupted.
+    fn is_beyond(&self, text: &str) -> Option<bool> {
+        let Some(limit) = self.request.limit else { return Some(false) };
+        if limit.bytes.is_some_and(|bytes| text.len() > bytes.0) {
+            return Some(true);
+        }
+        limit.tokens.map_or(Some(false), |tokens| self.counter.is_far_above(text, tokens, self.work))
     }
 }
 

@@ -7,6 +7,7 @@ use super::choice::{Request, Written, write};
 use super::random::Decisions;
 use super::toon::{self, Unrepresentable};
 use super::{Format, ToonOptions, table};
+use crate::Budget;
 use crate::tokens::{Estimate, Factor, TokenCounter, Tokenizer, Tokens};
 use crate::work::Work;
 
@@ -63,7 +64,7 @@ fn count(text: &str, tokenizer: &dyn Tokenizer) -> usize {
 }
 
 fn chosen<'a>(json: &'a str, formats: &[Format], fill: bool, tokenizer: &dyn Tokenizer) -> Written<'a> {
-    let request = Request { formats, toon: ToonOptions::default(), fill, most: Tokens(usize::MAX) };
+    let request = Request { formats, toon: ToonOptions::default(), fill, most: Tokens(usize::MAX), limit: None };
     let counter = TokenCounter { tokenizer, factor: Factor::ONE };
     write(json, 0..json.len(), &request, counter, &Work::unlimited()).unwrap()
 }
@@ -163,9 +164,43 @@ fn what_cannot_win_is_not_counted() {
     ] {
         let asked = Asked::default();
         let counter = TokenCounter { tokenizer: &asked, factor: Factor::new(100.0).unwrap() };
-        let request = Request { formats, toon: ToonOptions::default(), fill, most: Tokens(usize::MAX) };
+        let request = Request { formats, toon: ToonOptions::default(), fill, most: Tokens(usize::MAX), limit: None };
         write(&json, 0..json.len(), &request, counter, &Work::unlimited()).unwrap();
         assert_eq!(asked.0.load(Ordering::Relaxed), counts, "{formats:?} {}", &json[..json.len().min(80)]);
+    }
+}
+
+/// Of texts within a limit the choice is the same as ever; a text that exceeds it gives way to any that does not.
+#[test]
+fn a_text_that_exceeds_the_limit_is_of_no_use() {
+    let json = format!("[{}]", vec![format!(r#"{{"a":"{}"}}"#, "word ".repeat(100)); 100].join(","));
+    let table = table::encode(&json, 0..json.len(), false, &Work::unlimited()).unwrap();
+    // `Asked` counts a token for four bytes.
+    let (tokens, fewer) = (json.len() / 4, table.len() / 4);
+    assert!(fewer < tokens && fewer * 10 > tokens * 9);
+    let uncounted = tokens / 5;
+    for (limit, format, counted) in [
+        (Budget::tokens(tokens), Format::Json, Some(tokens)),
+        (Budget::tokens(tokens - 1), Format::Table, Some(fewer)),
+        (Budget::tokens(fewer), Format::Table, Some(fewer)),
+        (Budget::tokens(fewer - 1), Format::Json, Some(tokens)),
+        (Budget::tokens(uncounted), Format::Json, None),
+        (Budget::bytes(json.len()), Format::Json, Some(tokens)),
+        (Budget::bytes(table.len()), Format::Table, Some(fewer)),
+        (Budget::bytes(table.len() - 1), Format::Json, None),
+    ] {
+        let asked = Asked::default();
+        let most = limit.tokens.unwrap_or(Tokens(usize::MAX));
+        let formats = &[Format::Json, Format::Table];
+        let request = Request { formats, toon: ToonOptions::default(), fill: false, most, limit: Some(limit) };
+        let counter = TokenCounter { tokenizer: &asked, factor: Factor::ONE };
+        let written = write(&json, 0..json.len(), &request, counter, &Work::unlimited()).unwrap();
+        let want = Tokens(counted.unwrap_or(usize::MAX));
+        assert_eq!((written.format, written.tokens), (format, Some(want)), "{limit:?}");
+        assert_eq!(written.text, if format == Format::Json { &json[..] } else { &table[..] }, "{limit:?}");
+        if limit.bytes.is_some() && counted.is_none() {
+            assert_eq!(asked.0.load(Ordering::Relaxed), 0, "what has too many bytes is not counted");
+        }
     }
 }
 
@@ -199,7 +234,7 @@ fn what_a_format_cannot_hold_is_json() {
 fn an_interrupt_ends_the_choice() {
     let json = format!("[{}]", vec![r#"{"a":[1,{"b":2}],"c":"text"}"#; 10_000].join(","));
     let most = Tokens(usize::MAX);
-    let request = Request { formats: &Format::ALL, toon: ToonOptions::default(), fill: false, most };
+    let request = Request { formats: &Format::ALL, toon: ToonOptions::default(), fill: false, most, limit: None };
     for polls in [0_usize, 1, 30, 60] {
         let left = std::cell::Cell::new(polls);
         let interrupt = || left.replace(left.get().saturating_sub(1)) == 0;

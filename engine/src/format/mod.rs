@@ -127,7 +127,7 @@ impl CompactJson {
     #[must_use]
     pub fn choose(&self, formats: &[Format], fill: bool, counter: TokenCounter<'_>) -> (Format, String) {
         let most = Tokens(usize::MAX);
-        let request = choice::Request { formats, toon: ToonOptions::default(), fill, most };
+        let request = choice::Request { formats, toon: ToonOptions::default(), fill, most, limit: None };
         match choice::write(&self.0, 0..self.0.len(), &request, counter, &Work::unlimited()) {
             Some(written) => (written.format, written.text.into_owned()),
             // Only if there is no format to choose from: nothing interrupts the work.

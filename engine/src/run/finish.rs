@@ -13,7 +13,7 @@ use crate::json::{self, Node, to_string_within};
 use crate::pages::{Page, PageError};
 use crate::program::{Branch, OutputProgram, StructuredMode};
 use crate::stream;
-use crate::{Budget, BudgetReport, Bytes, Stage};
+use crate::{Budget, BudgetReport, Bytes, Stage, Tokens};
 
 /// Where a budget finds the items.
 #[derive(Debug, Clone, Copy)]
@@ -76,10 +76,20 @@ impl<'p> Settings<'p> {
         choice::write(text, payload, &self.request(formats), self.scale.counter, self.scale.work)
     }
 
+    /// As [`Settings::write`], for a document that is of no use unless it is within the budget. Returns it with whether it
+    /// may be.
+    fn write_within<'t>(&self, text: &'t str, payload: Range<usize>) -> Option<(choice::Written<'t>, bool)> {
+        let most = self.scale.budget.tokens.unwrap_or(Tokens(usize::MAX));
+        let request = choice::Request { most, limit: Some(self.scale.budget), ..self.request(self.formats) };
+        let written = choice::write(text, payload, &request, self.scale.counter, self.scale.work)?;
+        let may_fit = written.tokens.is_none_or(|tokens| tokens <= most);
+        Some((written, may_fit))
+    }
+
     /// Returns how a document is written in one of `formats`.
     pub(super) fn request<'f>(&self, formats: &'f [Format]) -> choice::Request<'f> {
         let most = self.scale.most();
-        choice::Request { formats, toon: self.program.toon, fill: self.fill, most }
+        choice::Request { formats, toon: self.program.toon, fill: self.fill, most, limit: None }
     }
 
     /// Returns the report of levels. `items` has the number of items for each level.
@@ -268,10 +278,26 @@ impl<'p> Run<'p> {
         text: &str,
         payload: Range<usize>,
     ) -> (Format, String) {
+        self.taken(settings.write(settings.formats, text, payload))
+    }
+
+    /// Writes a document in the best of the formats, for an answer that is of no use unless it fits. Returns whether it may
+    /// fit.
+    pub(super) fn written_within(
+        &mut self,
+        settings: &Settings<'p>,
+        text: &str,
+        payload: Range<usize>,
+    ) -> (Format, String, bool) {
+        let (written, may_fit) = settings.write_within(text, payload).unzip();
+        let (format, text) = self.taken(written);
+        (format, text, may_fit.unwrap_or_default())
+    }
+
+    /// Takes over a document that was written, with why it is not TOON.
+    fn taken(&mut self, written: Option<choice::Written<'_>>) -> (Format, String) {
         // An interrupted run has no result.
-        let Some(written) = settings.write(settings.formats, text, payload) else {
-            return (Format::Json, String::new());
-        };
+        let Some(written) = written else { return (Format::Json, String::new()) };
         if let Some(why) = written.not_toon {
             self.warn(Stage::Format, why.to_string());
         }

@@ -24,8 +24,18 @@ struct Rest {
 impl Fit<'_, '_, '_> {
     /// Divides the list, of which an answer shows `selection`.
     pub(super) fn divide(&self, selection: &crate::fit::Selection) -> Division {
+        self.divided(selection, true)
+    }
+
+    /// Divides the list as [`Self::divide`] does, but takes the weights of items for what they take. So a chunk may not
+    /// fit: only the size of an index is learned from it.
+    pub(super) fn divide_roughly(&self, selection: &crate::fit::Selection) -> Division {
+        self.divided(selection, false)
+    }
+
+    fn divided(&self, selection: &crate::fit::Selection, is_measured: bool) -> Division {
         let shown = self.shown(selection);
-        let Rest { room, taken, sum } = self.rest(&shown);
+        let Rest { room, taken, sum } = self.rest(&shown, is_measured);
         let weight = |item: usize| {
             let weight = (u128::from(self.weight(item)) * u128::from(taken)).div_ceil(u128::from(sum));
             u64::try_from(weight).unwrap_or(u64::MAX)
@@ -38,9 +48,9 @@ impl Fit<'_, '_, '_> {
         self.candidates.forms(item - self.window.start)[0].weight
     }
 
-    /// Measures an answer with one item, and one with about as many as a chunk has, to learn what chunks take besides
-    /// the weights of their items.
-    fn rest(&self, shown: &[usize]) -> Rest {
+    /// Measures an answer with one item, and if `is_measured` is set one with about as many as a chunk has, to learn what
+    /// chunks take besides the weights of their items.
+    fn rest(&self, shown: &[usize], is_measured: bool) -> Rest {
         let scale = self.settings.scale;
         let mut left = shown.iter().copied().peekable();
         let others = self.window.clone().filter(|item| left.next_if_eq(item).is_none());
@@ -78,7 +88,7 @@ impl Fit<'_, '_, '_> {
             (sum, items) = (more, items + 1);
         }
         let rest = Rest { room, taken: 1, sum: 1 };
-        if nearness == Nearness::Exact || items < 2 {
+        if nearness == Nearness::Exact || items < 2 || !is_measured {
             return rest;
         }
         let taken = self.measured(&probe[..items], line).saturating_sub(around);

@@ -57,6 +57,12 @@ impl Draft<'_, '_, '_> {
         let fits = self.measured <= Scale::WHOLE.saturating_sub(self.reserved);
         (fits, self.selection.sum(&self.fit.candidates).value, Reverse(self.measured))
     }
+
+    /// Returns the value below which no other draft is better.
+    fn least(&self) -> u64 {
+        let (fits, value, _) = self.rank();
+        if fits { value } else { 0 }
+    }
 }
 
 impl<'p> Run<'p> {
@@ -148,8 +154,9 @@ impl<'r, 'p, 't> Window<'r, 'p, 't> {
                     candidates,
                     written: RefCell::default(),
                 };
-                let draft = fit.draft()?;
-                if best.as_ref().is_none_or(|best| draft.rank() > best.rank()) {
+                let least = best.as_ref().map_or(0, Draft::least);
+                let draft = fit.draft(least)?;
+                if let Some(draft) = draft.filter(|draft| best.as_ref().is_none_or(|best| draft.rank() > best.rank())) {
                     best = Some(draft);
                 }
             }
@@ -175,18 +182,26 @@ impl<'r, 'p, 't> Fit<'r, 'p, 't> {
         Problem { candidates: &self.candidates, algorithm: self.algorithm, uniform: self.way.uniform }
     }
 
-    /// Chooses what is shown, with room for an index. Returns `None` if the run is interrupted.
-    fn draft(self) -> Option<Draft<'r, 'p, 't>> {
+    /// Chooses what is shown, with room for an index. Returns `None` if the run is interrupted, and no draft if its value
+    /// would be below `least`: as the weights say, also if they are too large by a quarter.
+    fn draft(self, least: u64) -> Option<Option<Draft<'r, 'p, 't>>> {
         // What an index takes is known only when it is written, and what it says depends on what is shown.
         let mut reserved = 0;
         if self.has_index() {
             let rough = fit::choose(self.problem(), Scale::WHOLE - Scale::WHOLE / 16, self.run.work);
-            let division = self.divide(&rough);
+            let division = self.divide_roughly(&rough);
             let fits = &mut |text: &str| self.index_share(text) <= Scale::WHOLE / 4;
             reserved = self.index(&rough, &division, SUMMARIES, fits).map_or(0, |index| self.index_share(&index));
         }
-        let (selection, measured) = self.choose(Scale::WHOLE.saturating_sub(reserved))?;
-        Some(Draft { fit: self, reserved, selection, measured })
+        let limit = Scale::WHOLE.saturating_sub(reserved);
+        if least > 0 {
+            let rough = fit::choose(self.problem(), limit + limit / 4, self.run.work);
+            if rough.sum(&self.candidates).value < least {
+                return Some(None);
+            }
+        }
+        let (selection, measured) = self.choose(limit)?;
+        Some(Some(Draft { fit: self, reserved, selection, measured }))
     }
 
     /// Chooses what is shown so that it takes at most `limit` of the budget, without its index. Returns it with the share
@@ -314,7 +329,8 @@ impl<'r, 'p, 't> Fit<'r, 'p, 't> {
             levels[level] += 1;
         }
         let list = (division.chunks() > 1 && self.has_index()).then(|| self.run.list_id(self.settings, self.items));
-        Some(Listed { format, output, size, json, division, index, list, levels, cut })
+        let value = selection.sum(&self.candidates).value;
+        Some(Listed { format, output, size, json, division, index, list, levels, value, cut })
     }
 }
 

@@ -125,6 +125,8 @@ pub(super) struct Listed {
     pub(super) list: Option<ListId>,
     /// By level, how many items have it.
     pub(super) levels: Vec<usize>,
+    /// The value of what is shown.
+    pub(super) value: u64,
     pub(super) cut: ShownCut,
 }
 

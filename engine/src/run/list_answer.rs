@@ -21,9 +21,17 @@ impl<'p> Run<'p> {
             let (text, range) = items.only(window.clone());
             (Cow::Owned(text), range)
         };
-        let (format, written) = self.written_as(settings, &text, range);
+        // Of a list that does not fit, another answer is made. An empty one is cut as it is.
+        let (format, written, may_fit) = match window.is_empty() {
+            true => {
+                let (format, written) = self.written_as(settings, &text, range);
+                (format, written, true)
+            }
+            false => self.written_within(settings, &text, range),
+        };
         let cut = items.window_cut(&window, self.call.inputs);
-        let output = match self.measured(settings.scale, settings.output(format, written, cut.with(None))) {
+        let output = settings.output(format, written, cut.with(None));
+        let output = match if may_fit { self.measured(settings.scale, output) } else { Err(output) } {
             Ok(output) => {
                 self.call.page.of_one_chunk().map_err(Self::no_page)?;
                 self.report.format = Some(format);
@@ -48,7 +56,7 @@ impl<'p> Run<'p> {
 
     /// Returns the answer with a part of a list.
     fn shown(&mut self, settings: &Settings<'p>, items: &Items<'_>, listed: Listed, original: Bytes) -> Output {
-        let Listed { format, output, size, json, division, index, list, levels, cut, .. } = listed;
+        let Listed { format, output, size, json, division, index, list, levels, value, cut } = listed;
         let shown = division.shown().len();
         self.report.chunks = (division.chunks() > 1 && list.is_some()).then_some(division.chunks());
         self.report.list = list.map(|list| list.to_string());
@@ -65,6 +73,7 @@ impl<'p> Run<'p> {
             }
             return output;
         }
+        self.report.value = Some(value);
         let items_dropped = division.divided() - shown;
         let report = trimmed(settings.scale, size.bytes, original);
         self.report.budget = Some(BudgetReport { items_dropped, ..report });

@@ -13,6 +13,8 @@ use crate::{Bytes, Tokens};
 const ALL: usize = 64 << 10;
 /// The bytes of more items that are counted to learn how many tokens a byte has.
 const SAMPLE: usize = 16 << 10;
+/// As [`SAMPLE`], for items at a level. Up to so many bytes, each of them is counted.
+const SAMPLE_OF_LEVEL: usize = 8 << 10;
 /// The bytes between two items of a list in JSON.
 const COMMA: usize = 1;
 
@@ -67,7 +69,7 @@ impl Nearness {
             (None, _) => Self::Each,
             // A tokenizer that estimates goes by the bytes.
             (Some(_), Format::Json) if !scale.counter.tokenizer.is_exact() => Self::Exact,
-            (Some(_), _) if !scale.counter.tokenizer.is_exact() || is_counted(items) => Self::Each,
+            (Some(_), _) if !scale.counter.tokenizer.is_exact() || has_at_most(ALL, items) => Self::Each,
             (Some(_), _) => Self::Estimated,
         }
     }
@@ -84,10 +86,10 @@ impl Full {
     ) -> Self {
         let bytes = texts.iter().map(|text| text.len() + COMMA).sum();
         let write = || items.with(bytes, texts, |text, out| out.push_str(text));
-        match in_format(settings, format, write, work) {
+        match in_format(settings, format, write, (ALL, SAMPLE), work) {
             Some(weights) => Self { weights, is_written: true },
             None => {
-                let weights = weights(&settings.scale, texts.iter().copied(), COMMA);
+                let weights = weights(&settings.scale, texts.iter().copied(), COMMA, (ALL, SAMPLE));
                 Self { weights, is_written: format == Format::Json }
             }
         }
@@ -156,16 +158,19 @@ impl Weigher<'_, '_, '_> {
                 shows.push(details.shows(&out[open..]));
             })
         };
-        let weights = in_format(self.settings, self.format, write, self.work)?;
+        let counted = (SAMPLE_OF_LEVEL, SAMPLE_OF_LEVEL);
+        let weights = in_format(self.settings, self.format, write, counted, self.work)?;
         Some(weights.into_iter().zip(shows).map(|(weight, shows)| shows.then_some(weight)).collect())
     }
 }
 
-/// Returns what the items of the list that `write` gives weigh in `format`. Returns `None` if the list is JSON.
+/// Returns what the items of the list that `write` gives weigh in `format`; see [`weights`] for `counted`. Returns `None`
+/// if the list is JSON.
 fn in_format(
     settings: &Settings<'_>,
     format: Format,
     write: impl FnOnce() -> (String, std::ops::Range<usize>),
+    counted: (usize, usize),
     work: &Work<'_>,
 ) -> Option<Vec<u64>> {
     if format == Format::Json {
@@ -173,16 +178,21 @@ fn in_format(
     }
     let (text, list) = write();
     let elements = choice::elements(&text, list, format, &settings.request(settings.formats), work)?;
-    Some(weights(&settings.scale, elements.iter(), 0))
+    Some(weights(&settings.scale, elements.iter(), 0, counted))
 }
 
 /// Returns the shares of the budget that items take, each with `separator` more bytes.
 ///
-/// Their tokens are counted if all items together have at most [`ALL`] bytes. Otherwise they are estimated by the
-/// bytes, with the ratio of the first [`SAMPLE`] bytes. The factor of the tokens applies to the share: tokens that are
+/// Their tokens are counted if all items together have at most `all` bytes. Otherwise they are estimated by the
+/// bytes, with the ratio of the first `sample` bytes. The factor of the tokens applies to the share: tokens that are
 /// rounded up for each item would add up to far more than those of the list.
-fn weights<'t>(scale: &Scale<'_>, items: impl Iterator<Item = &'t str> + Clone, separator: usize) -> Vec<u64> {
-    let tokens = scale.budget.tokens.map(|_| TokensOf::new(scale, items.clone()));
+fn weights<'t>(
+    scale: &Scale<'_>,
+    items: impl Iterator<Item = &'t str> + Clone,
+    separator: usize,
+    (all, sample): (usize, usize),
+) -> Vec<u64> {
+    let tokens = scale.budget.tokens.map(|_| TokensOf::new(scale, items.clone(), all, sample));
     items
         .map(|item| {
             let bytes = scale.share(Size { bytes: Bytes(item.len() + separator), tokens: None });
@@ -200,14 +210,14 @@ enum TokensOf {
 }
 
 impl TokensOf {
-    fn new<'t>(scale: &Scale<'_>, items: impl Iterator<Item = &'t str> + Clone) -> Self {
+    fn new<'t>(scale: &Scale<'_>, items: impl Iterator<Item = &'t str> + Clone, all: usize, most: usize) -> Self {
         let is_exact = scale.counter.tokenizer.is_exact();
-        if is_exact && is_counted(items.clone()) {
+        if is_exact && has_at_most(all, items.clone()) {
             return Self::Each;
         }
-        let mut sample = String::with_capacity(SAMPLE);
+        let mut sample = String::with_capacity(most);
         for item in items {
-            let rest = SAMPLE - sample.len();
+            let rest = most - sample.len();
             sample.push_str(&item[..item.floor_char_boundary(rest)]);
             if item.len() >= rest {
                 break;
@@ -229,12 +239,12 @@ impl TokensOf {
     }
 }
 
-/// Returns whether the tokens of items are counted one by one.
-fn is_counted<'t>(mut items: impl Iterator<Item = &'t str>) -> bool {
+/// Returns whether items together have at most `most` bytes.
+fn has_at_most<'t>(most: usize, mut items: impl Iterator<Item = &'t str>) -> bool {
     let mut bytes = 0_usize;
     items.all(|item| {
         bytes += item.len();
-        bytes <= ALL
+        bytes <= most
     })
 }
 

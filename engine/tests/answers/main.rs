@@ -73,9 +73,10 @@ fn is_cut(filtered: &Filtered) -> bool {
 
 /// Returns whether a budget has no room for the least that is left of an item alone: `{}`, with the words that say what
 /// was cut. The item is then left out as the last of its list (`filters.md`, "Budget", 5). Limits in tokens are met by way
-/// of limits in bytes, so that an answer that uses 97 % of its tokens is good enough, whatever would have had room too.
+/// of limits in bytes, so that an answer that uses 97 % of its tokens, rounded down, is good enough, whatever would have had
+/// room too.
 fn has_no_room(case: &Case, number: usize, alone: &Filtered) -> bool {
-    if case.tokens.is_some_and(|limit| size(alone).1 * 100 >= limit * 97) {
+    if case.tokens.is_some_and(|limit| size(alone).1 >= limit * 97 / 100) {
         return true;
     }
     let total = case.items.len();
@@ -352,4 +353,35 @@ fn the_last_resort_uses_a_budget_up() {
             );
         }
     }
+}
+
+/// The value in the report is that of the forms that are shown.
+#[test]
+fn the_report_has_the_value_of_what_is_shown() {
+    let items: Vec<_> = (0..60)
+        .map(|n| {
+            json!({"id": n, "title": format!("Number {n} of the items"), "text": "some words ".repeat(5 + n % 7)})
+                .to_string()
+        })
+        .collect();
+    let document = format!("[{}]", items.join(","));
+    let mut mixed = 0;
+    for format in ["json", "table", "toon"] {
+        let output = json!({"format": format, "levels": {"minimal": ["id", "title"]}});
+        let filter = serde_json::from_value(json!({"root": "", "output": output})).unwrap();
+        let program = compile(&filter, &CompileOptions::default()).program.unwrap();
+        let texts: Vec<&str> = items.iter().map(String::as_str).collect();
+        let [full, minimal] = program.forms(&texts, false)[0].measure()[..] else { panic!("two forms") };
+        for limit in [200, 500, 700, 1_000] {
+            let counter = TokenCounter { tokenizer: &Words, factor: Factor::ONE };
+            let call = Call { counter, budget: Budget::tokens(limit), ..Call::default() };
+            let report = program.apply(input(&document), &call).unwrap().report;
+            let shown = items.len() - report.budget.unwrap().items_dropped;
+            let poorer = report.levels.iter().map(|(_, count)| count).sum::<usize>();
+            mixed += usize::from(0 < poorer && poorer < shown);
+            let value = full.value * (shown - poorer) as u64 + minimal.value * poorer as u64;
+            assert_eq!(report.value, Some(value), "{format} {limit}: {shown}, {poorer}");
+        }
+    }
+    assert!(mixed > 0, "no answer had items in full and others at a level");
 }

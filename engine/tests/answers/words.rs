@@ -53,10 +53,14 @@ impl Tokenizer for Words {
     }
 
     fn boundary(&self) -> Option<Boundary> {
-        // A sign after a letter always begins a token.
+        // What is no letter always begins a token after a letter, and what is no digit after a digit.
         Some(|text, at| {
             let (before, after) = (text.as_bytes()[at - 1], text.as_bytes()[at]);
-            before.is_ascii_alphabetic() && after.is_ascii_punctuation()
+            match after.is_ascii() {
+                true if before.is_ascii_alphabetic() => !after.is_ascii_alphabetic(),
+                true if before.is_ascii_digit() => !after.is_ascii_digit(),
+                _ => false,
+            }
         })
     }
 }
