@@ -152,6 +152,8 @@ fn an_answer_in_the_table_is_that_of_filter() {
         assert_eq!((&report["tokens"], &report["chunks"]), (&row["tokens"], &row["chunks"]), "{format}");
         let dropped = report["budget_items_dropped"].as_u64().unwrap_or_default();
         assert_eq!(40 - dropped, tokens_of(&row["shown"]), "{format}");
+        let (value, whole) = (tokens_of(&row["value"]), tokens_of(&row["whole"]));
+        assert!(0 < value && value <= whole, "{format}: {value} of {whole}");
     }
 }
 
@@ -236,7 +238,11 @@ fn mistakes_name_the_file_and_the_remedy() {
             &["list-issues.json", "`list-issue`", "list-issues"],
         ),
         (&["-f", "filters.yaml", "filters.yaml"], &["filters.yaml", "`filters`", "--tool"]),
-        (&["--budget-tokens", "0", "list-issues.json"], &["--budget-tokens", "1.."]),
+        (&["--budget-tokens", "0", "list-issues.json"], &["--budget-tokens", "expected a number of tokens from 1"]),
+        (
+            &["--budget-tokens", "700,-1", "list-issues.json"],
+            &["invalid value '-1' for '--budget-tokens <N>': expected a number of tokens from 1"],
+        ),
         (&["--budget-tokens", &budgets, "list-issues.json"], &["--budget-tokens", "at most 16"]),
         (&["--factor", "0", "list-issues.json"], &["--factor", "0.01"]),
         (&["--preset", "issue", "list-issues.json"], &["--preset", "issues"]),

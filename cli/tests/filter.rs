@@ -190,6 +190,8 @@ fn usage_and_invalid_filters_are_2_and_say_what_to_do() {
         (vec!["--tool", "list-issues", "--tokenizer", "claude"], vec!["unknown tokenizer `claude`", "o200k_base"]),
         (vec!["--tool", "list-issues", "--factor", "0"], vec!["--factor", "is not between 0.01 and 100"]),
         (vec!["--tool", "list-issues", "--budget", "0"], vec!["--budget"]),
+        (vec!["--tool", "list-issues", "--budget", "-1"], vec!["expected a number of bytes from 1"]),
+        (vec!["--tool", "list-issues", "--budget-tokens", "-1"], vec!["expected a number of tokens from 1"]),
         (vec!["--tool", "list-issues", "nowhere.json"], vec!["cannot read nowhere.json"]),
         (vec!["--tool", "list-issues", "-f", "nowhere.yaml"], vec!["nowhere.yaml", "no such file or folder"]),
         (vec!["--tool", "list-issues", "-f", "typo.yaml"], vec!["typo.yaml:15:7: error:", "maxItem", "did you mean"]),

@@ -287,7 +287,7 @@ fn fitted(
             shown: total_shown,
             forms: valued.zip(shown.as_ref()).map_or_else(reported, |(valued, shown)| valued.count(shown)),
             tokens: report.tokens.map_or(0, |tokens| tokens.counted.0),
-            value: valued.zip(shown.as_ref()).map(|(valued, shown)| valued.value(shown)),
+            value: valued.and_then(|valued| shown.as_ref().map(|shown| valued.value(shown)).or(report.value)),
             bound: valued.zip(valued.and_then(|_| whole_tokens())).map(|(valued, tokens)| valued.bound(budget, tokens)),
             whole: valued.map(Valued::whole),
             chunks: report.chunks.unwrap_or(1),

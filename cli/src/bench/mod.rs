@@ -25,7 +25,7 @@ pub(crate) use self::measure::Filter;
 use self::measure::{Measured, Settings, measure};
 use self::payload::Payload;
 use self::times::{Times, peak_memory, times};
-use crate::filter::{branch, factor};
+use crate::filter::{branch, factor, tokens};
 use crate::logging::LogArgs;
 use crate::{documents, note, output};
 
@@ -87,7 +87,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "files", value_parser = PossibleValuesParser::new(PRESETS))]
     preset: Option<String>,
     /// The budgets, in tokens.
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "8000", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_delimiter = ',', default_value = "8000", value_parser = tokens)]
     budget_tokens: Vec<u64>,
     /// What counts tokens: o200k_base, cl100k_base or estimate.
     #[arg(long, value_name = "NAME", default_value_t)]

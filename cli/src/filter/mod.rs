@@ -74,10 +74,10 @@ pub(crate) struct Args {
     #[arg(long)]
     raw: bool,
     /// The maximum size of the answer; can only lower the filter's own budget.
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true, value_parser = bytes)]
     budget: Option<u64>,
     /// The maximum size of the answer in tokens; can only lower the filter's own budget.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = tokens)]
     budget_tokens: Option<u64>,
     /// The output format, in place of the filter's. `auto` takes the one with the fewest tokens.
     #[arg(long, value_parser = PossibleValuesParser::new(Format::CHOICES).try_map(formats))]
@@ -115,6 +115,20 @@ pub(crate) struct Args {
 #[expect(clippy::needless_pass_by_value, reason = "clap passes the value")]
 fn formats(name: String) -> Result<&'static [Format], UnknownFormat> {
     Format::choice(&name).ok_or(UnknownFormat)
+}
+
+/// Parses `--budget`.
+fn bytes(text: &str) -> Result<u64, String> {
+    limit(text).ok_or_else(|| "expected a number of bytes from 1".to_owned())
+}
+
+/// Parses `--budget-tokens`.
+pub(crate) fn tokens(text: &str) -> Result<u64, String> {
+    limit(text).ok_or_else(|| "expected a number of tokens from 1".to_owned())
+}
+
+fn limit(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|limit| *limit > 0)
 }
 
 /// Parses `--factor`.
