@@ -159,7 +159,7 @@ impl TokenCounter<'_> {
 /// The bytes of a text that are counted to learn whether it is far above a limit.
 const SAMPLE: usize = 16 << 10;
 /// How many times a limit is far above it. Parts of one text differ less in their bytes for a token.
-const FAR: u128 = 4;
+const FAR: u128 = 8;
 
 /// A byte that is counted takes about as long as this many steps.
 const STEPS_PER_BYTE: usize = 4;
