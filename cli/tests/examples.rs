@@ -8,7 +8,7 @@ use tamis_crds::{Bundled, CompileEnv, compile, load};
 #[test]
 fn nothing_is_to_be_said_about_the_examples() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
-    for folder in ["quickstart", "notion", "slack", "mcp", "prompts"] {
+    for folder in ["quickstart", "notion", "slack", "mcp", "mcp-program", "prompts"] {
         let loaded = load(&[examples.join(folder)]);
         let compiled = compile(&loaded.resources, &CompileEnv::default());
         let findings: Vec<_> =
@@ -30,7 +30,7 @@ fn the_bundle_publishes_all_its_parts() {
 
 #[test]
 fn validate_finds_nothing_in_them() {
-    for folder in ["quickstart", "notion", "slack", "mcp", "bundle", "prompts"] {
+    for folder in ["quickstart", "notion", "slack", "mcp", "bundle", "mcp-program", "prompts"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(folder);
         let output = Command::new(env!("CARGO_BIN_EXE_tamis")).arg("validate").arg(path).output().expect("runs");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();

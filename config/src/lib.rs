@@ -40,8 +40,8 @@ pub use reason::{Condition, Reason};
 pub use same_json::{same_annotations, same_json};
 pub use service::{
     Alias, ArgumentStyle, Auth, AuthKind, BodyTemplate, Call, CredentialRef, Digest, HttpCall, HttpSource, McpCall,
-    McpSource, Pagination, PaginationKind, RequestTemplate, Retry, Risk, SentCredential, ServiceDocument, ServiceTool,
-    Source,
+    McpSource, Pagination, PaginationKind, ProgramSource, RequestTemplate, Retry, Risk, SentCredential,
+    ServiceDocument, ServiceTool, Source,
 };
 pub use snapshot::{Snapshot, Stopped};
 pub use version::{FIRST_VERSION, lowest_service_version, lowest_version};

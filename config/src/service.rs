@@ -76,6 +76,8 @@ impl ServiceDocument {
         match &self.source {
             Source::Http(HttpSource { base_url, auth: _ }) => vec![base_url],
             Source::Mcp(McpSource { url, auth: _, follow: _ }) => vec![url],
+            // What a program connects to is not known.
+            Source::Program(_) => Vec::new(),
         }
     }
 
@@ -84,7 +86,7 @@ impl ServiceDocument {
     pub fn followed(&self) -> Option<&McpSource> {
         match &self.source {
             Source::Mcp(source) if source.follow => Some(source),
-            Source::Http(_) | Source::Mcp(_) => None,
+            Source::Http(_) | Source::Mcp(_) | Source::Program(_) => None,
         }
     }
 
@@ -114,8 +116,24 @@ impl ServiceDocument {
             }
             (Source::Mcp(source), Call::Mcp(_)) => source.sent_credential(),
             // A document whose calls are not of the kind of its source is not loaded.
-            (Source::Http(_), Call::Mcp(_)) | (Source::Mcp(_), Call::Http(_)) => None,
-            (Source::Http(_) | Source::Mcp(_), Call::Alias(_)) => None,
+            (Source::Http(_), Call::Mcp(_)) | (Source::Mcp(_) | Source::Program(_), Call::Http(_)) => None,
+            // A program gets its credentials when it starts.
+            (Source::Program(_), Call::Mcp(_)) => None,
+            (Source::Http(_) | Source::Mcp(_) | Source::Program(_), Call::Alias(_)) => None,
+        }
+    }
+}
+
+impl ServiceDocument {
+    /// Returns the credentials without which a tool cannot be called: the one that its calls send, or those that the program
+    /// gets.
+    #[must_use]
+    pub fn credentials<'d>(&'d self, tool: &'d ServiceTool) -> Vec<&'d CredentialRef> {
+        match &self.source {
+            Source::Program(ProgramSource { command: _, env: _, secret_env }) => secret_env.values().collect(),
+            Source::Http(_) | Source::Mcp(_) => {
+                self.sent_credential(tool).map(|sent| sent.credential).into_iter().collect()
+            }
         }
     }
 }
@@ -148,6 +166,23 @@ pub enum Source {
     Http(HttpSource),
     /// An MCP server.
     Mcp(McpSource),
+    /// An MCP server that is a program. Only `tamis serve` runs programs.
+    Program(ProgramSource),
+}
+
+/// An MCP server that is a program, which speaks over its standard input and output. Its tools are pinned as those of an
+/// [`McpSource`] are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProgramSource {
+    /// The program and its arguments. No shell reads them.
+    pub command: Vec<String>,
+    /// The names of variables that the program gets from the gateway's environment, in addition to those that every program gets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// Variables whose values are credentials.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub secret_env: IndexMap<String, CredentialRef>,
 }
 
 /// An MCP server. Its tools are pinned: a tool of the document is called only while the server lists it with the

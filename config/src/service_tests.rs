@@ -84,3 +84,17 @@ fn the_credential_of_an_mcp_tool_is_that_of_its_server() {
     let without = service(&json!({"type": "none"}));
     assert_eq!(without.sent_credential(&without.tools["get"]), None);
 }
+
+#[test]
+fn the_credentials_of_a_program_are_those_of_its_environment() {
+    let secret = |name: &str| json!({"name": name, "key": "k"});
+    let document = json!({
+        "formatVersion": 4, "name": "s", "version": "1",
+        "source": {"program": {"command": ["a"], "secretEnv": {"A": secret("one"), "B": secret("two")}}},
+        "tools": {"get": tool(&json!({"mcp": {"tool": "get"}}))},
+    });
+    let service: ServiceDocument = serde_json::from_str(&document.to_string()).expect("is a service");
+    let get = &service.tools["get"];
+    assert_eq!(service.credentials(get).iter().map(|of| of.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!((service.sent_credential(get), service.destinations()), (None, Vec::new()));
+}

@@ -78,6 +78,7 @@ fn a_service_carries_the_lowest_version_that_expresses_it() {
     let http = json!({"http": {"baseUrl": "https://a.example"}});
     let mcp = json!({"mcp": {"url": "https://a.example/mcp", "auth": {"type": "none"}}});
     let follow = json!({"mcp": {"url": "https://a.example/mcp", "follow": true}});
+    let program = json!({"program": {"command": ["a"], "env": ["B"], "secretEnv": {"C": {"name": "s", "key": "k"}}}});
     let (get, alias) = (json!({"http": {"method": "GET", "path": "/"}}), json!({"alias": {"tool": "get"}}));
     let call = json!({"mcp": {"tool": "get", "annotations": {"readOnlyHint": true}}});
     for (version, source, calls) in [
@@ -87,6 +88,7 @@ fn a_service_carries_the_lowest_version_that_expresses_it() {
         (4, &follow, vec![]),
         (3, &mcp, vec![&alias, &call]),
         (3, &http, vec![&get, &call]),
+        (4, &program, vec![&call]),
     ] {
         let tool = |call: &Value| json!({"inputSchema": {"type": "object"}, "call": call});
         let tools: serde_json::Map<_, _> =

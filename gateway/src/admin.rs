@@ -27,7 +27,7 @@ use crate::missing::MissingCredential;
 use crate::registry::{Slot, State};
 use crate::serve::{Body, Listening, RequestBody, host_is_allowed, origin_is_allowed, run};
 use crate::shares::Resource;
-use crate::upstream::{LeftOut, Secret, Withheld};
+use crate::upstream::{LeftOut, ProgramReport, Secret, Withheld};
 use crate::workers::Workers;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -257,6 +257,12 @@ fn exposition(slot: &Slot, newest: Option<&Ack>, missing: Option<&Vec<MissingCre
                 entry["upstream"] = json!(upstream);
             }
             entry["unfiltered"] = json!(unfiltered.collect::<Vec<_>>());
+            if let Some(program) = exposition.service.upstream.program() {
+                let ProgramReport { running, starts, error_bytes, other_lines } = program;
+                entry["program"] = json!({
+                    "running": running, "starts": starts, "errorBytes": error_bytes, "otherLines": other_lines,
+                });
+            }
         }
         State::Bundle(bundle) => {
             entry["state"] = json!("Serving");

@@ -240,6 +240,21 @@ impl Gateway {
         }
     }
 
+    /// Ends all programs that are upstreams, and waits until their process groups are gone. None is started afterwards. Call this
+    /// when nothing is served any more.
+    pub async fn end_programs(&self) {
+        if let Some(programs) = self.client.programs() {
+            programs.end().await;
+        }
+    }
+
+    /// Kills all programs that are upstreams at once, for a process that ends without waiting.
+    pub fn kill_programs(&self) {
+        if let Some(programs) = self.client.programs() {
+            programs.kill();
+        }
+    }
+
     pub(crate) fn reload_status(&self) -> ReloadStatus {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

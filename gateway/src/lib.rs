@@ -27,6 +27,7 @@
 //! shares            resources by exposition      pure
 //! sampler           tokens of a sample           a thread
 //! upstream          a module for each kind of source
+//! programs          programs that are upstreams    started and ended
 //! trace             spans of calls
 //! ```
 
@@ -56,6 +57,7 @@ mod offload;
 mod options;
 mod paging;
 mod passing;
+pub mod programs;
 mod prompts;
 mod refusals;
 mod registry;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use tamis_config::{Access, CredentialRef, ExpositionId, SentCredential};
+use tamis_config::{Access, CredentialRef, ExpositionId};
 
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
@@ -96,8 +96,8 @@ fn missing(exposition: &Exposition, store: &dyn Credentials) -> Vec<MissingCrede
     let mut tools: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
     for tool in exposition.callables() {
         let document = &exposition.service.document;
-        let sent = document.callable(tool).and_then(|declared| document.sent_credential(declared));
-        if let Some(SentCredential { credential, .. }) = sent {
+        let Some(declared) = document.callable(tool) else { continue };
+        for credential in document.credentials(declared) {
             tools.entry((&credential.name, &credential.key)).or_default().insert(tool.clone());
         }
     }

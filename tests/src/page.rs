@@ -33,6 +33,7 @@ pub const WITHOUT_CLUSTER: &[&str] = &[
     "docs/mcp-servers.md",
     "docs/bundles.md",
     "docs/prompts-resources.md",
+    "docs/mcp-programs.md",
 ];
 /// Pages that a test follows with a Kubernetes API server.
 pub const OF_CLUSTER: &[&str] =

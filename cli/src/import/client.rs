@@ -1,4 +1,4 @@
-//! Asks an MCP server over HTTP for its name and its tools, in either protocol era. Answers stay JSON texts, so that the digits
+//! Asks an MCP server for its name and its tools, over HTTP or as a program, in either protocol era. Answers stay JSON texts, so that the digits
 //! of schemas are kept.
 
 use std::collections::HashSet;
@@ -25,7 +25,7 @@ const DISCOVERY: Duration = Duration::from_secs(10);
 /// The longest time for one request, with its answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of bytes of one answer: the largest list, with room for its envelope and for what is not pinned.
-const MAX_ANSWER_BYTES: usize = 4 * MAX_LIST_BYTES;
+pub(super) const MAX_ANSWER_BYTES: usize = 4 * MAX_LIST_BYTES;
 /// Maximum number of pages of a list, as in the gateway.
 const MAX_PAGES: usize = 200;
 
@@ -54,7 +54,7 @@ pub(super) struct Listed {
 
 /// Why a request has no result.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+pub(super) enum Failure {
     /// The server answered with an error, so another era may fit.
     #[error("the server refused `{method}`: {message}")]
     Refused { method: String, message: String },
@@ -73,17 +73,10 @@ enum Failure {
 pub(super) async fn list(url: &Url, headers: HeaderMap) -> anyhow::Result<Listed> {
     // A credential is for the host that the caller named.
     let client = Client::builder().redirect(Policy::none()).timeout(TIMEOUT).default_headers(headers).build()?;
-    let mut session = Session { client, url: url.clone(), version: MODERN, id: None, next: 0 };
-    let discovery = tokio::time::timeout(DISCOVERY, session.request("server/discover", json!({}))).await;
-    let discovered = match discovery {
-        Ok(Ok(result)) if is_modern(result.get()) => result,
-        Ok(Err(Failure::Other(error))) => return Err(error),
-        Ok(Ok(_) | Err(Failure::Refused { .. } | Failure::Unusable { .. })) | Err(_) => session.initialize().await?,
-    };
-    let Hello { server_info } = serde_json::from_str(discovered.get()).unwrap_or_default();
-    let tools = session.tools().await;
-    session.end().await;
-    Ok(Listed { server: server_info.unwrap_or_default(), tools: tools? })
+    let mut session = Session::new(Http { client, url: url.clone(), id: None });
+    let listed = session.list(true).await;
+    session.wire.end(session.version).await;
+    listed
 }
 
 /// Returns whether an answer to `server/discover` names the modern version.
@@ -95,6 +88,16 @@ fn is_modern(result: &str) -> bool {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Hello {
+    server_info: Option<ServerInfo>,
+    #[serde(rename = "_meta")]
+    meta: HelloMeta,
+}
+
+/// Where a server of the modern era may say its name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct HelloMeta {
+    #[serde(rename = "io.modelcontextprotocol/serverInfo")]
     server_info: Option<ServerInfo>,
 }
 
@@ -108,32 +111,91 @@ struct PageOfTools {
 
 /// A JSON-RPC message.
 #[derive(Debug, Deserialize)]
-struct Message {
+pub(super) struct Message {
     #[serde(default)]
     id: Option<Value>,
+    /// The method, if the message is a request of the server.
+    #[serde(default)]
+    method: Option<Value>,
     #[serde(default)]
     result: Option<Box<RawValue>>,
     #[serde(default)]
     error: Option<RpcError>,
 }
 
+impl Message {
+    /// Returns whether the message is a request or a notification.
+    pub(super) fn asks(&self) -> bool {
+        self.method.is_some()
+    }
+}
+
 #[derive(Debug, Deserialize)]
-struct RpcError {
+pub(super) struct RpcError {
     code: i64,
     #[serde(default)]
     message: String,
 }
 
-struct Session {
+/// How messages reach a server.
+pub(super) trait Wire {
+    /// Sends a request and returns the answer with its id.
+    async fn ask(&mut self, message: &Value, id: u64, method: &str, version: &str) -> Result<Message, Failure>;
+
+    /// Sends a notification.
+    async fn tell(&mut self, message: &Value, version: &str) -> anyhow::Result<()>;
+}
+
+/// A server of Streamable HTTP.
+struct Http {
     client: Client,
     url: Url,
-    version: &'static str,
     /// The id that a server of the legacy era may give.
     id: Option<HeaderValue>,
+}
+
+/// A conversation with a server.
+pub(super) struct Session<W> {
+    pub(super) wire: W,
+    version: &'static str,
     next: u64,
 }
 
-impl Session {
+impl<W: Wire> Session<W> {
+    pub(super) fn new(wire: W) -> Self {
+        Self { wire, version: MODERN, next: 0 }
+    }
+
+    /// Begins the conversation, and reads all pages of the list. `discover`: whether the server is asked for the modern era.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or does not answer as the protocol says.
+    pub(super) async fn list(&mut self, discover: bool) -> anyhow::Result<Listed> {
+        let hello = if discover { self.hello().await? } else { self.initialize().await? };
+        let Hello { server_info, meta } = serde_json::from_str(hello.get()).unwrap_or_default();
+        let server_info = server_info.or(meta.server_info);
+        let tools = self.tools().await?;
+        Ok(Listed { server: server_info.unwrap_or_default(), tools })
+    }
+
+    async fn hello(&mut self) -> anyhow::Result<Box<RawValue>> {
+        let discovery = tokio::time::timeout(DISCOVERY, self.request("server/discover", json!({}))).await;
+        match discovery {
+            Ok(Ok(result)) if is_modern(result.get()) => Ok(result),
+            Ok(Err(Failure::Other(error))) => Err(error),
+            Ok(Ok(_) | Err(Failure::Refused { .. } | Failure::Unusable { .. })) => self.initialize().await,
+            Err(_) => match self.initialize().await {
+                Ok(hello) => Ok(hello),
+                // A program that takes long to start reads both questions, and may hold to the era of the first.
+                Err(error) => {
+                    self.version = MODERN;
+                    let again = self.request("server/discover", json!({})).await.ok();
+                    again.filter(|result| is_modern(result.get())).ok_or(error)
+                }
+            },
+        }
+    }
+
     /// Begins a session of the legacy era.
     async fn initialize(&mut self) -> anyhow::Result<Box<RawValue>> {
         self.version = LEGACY;
@@ -154,10 +216,7 @@ impl Session {
                 crate::import::line(&protocol_version)
             )
         })?;
-        let response = self.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }), "").await?;
-        if !response.status().is_success() {
-            bail!("the server answers `notifications/initialized` with {}", response.status());
-        }
+        self.wire.tell(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }), self.version).await?;
         Ok(result)
     }
 
@@ -197,7 +256,21 @@ impl Session {
         self.next += 1;
         let id = self.next;
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters });
-        let response = self.post(&message, method).await?;
+        let unusable = |message: &str| Failure::Unusable { method: method.to_owned(), message: message.to_owned() };
+        match self.wire.ask(&message, id, method, self.version).await? {
+            Message { error: Some(RpcError { code, message }), .. } => Err(Failure::Refused {
+                method: method.to_owned(),
+                message: format!("{} ({code})", crate::import::line(&message)),
+            }),
+            Message { result: Some(result), .. } => Ok(result),
+            Message { .. } => Err(unusable("has no result")),
+        }
+    }
+}
+
+impl Wire for Http {
+    async fn ask(&mut self, message: &Value, id: u64, method: &str, version: &str) -> Result<Message, Failure> {
+        let response = self.post(message, method, version).await?;
         let status = response.status();
         if status.is_redirection() {
             let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("another address");
@@ -215,17 +288,26 @@ impl Session {
         let unusable = |message: String| Failure::Unusable { method: method.to_owned(), message };
         let refused = |message: String| Failure::Refused { method: method.to_owned(), message };
         match answer(response, id).await {
-            Ok(Some(Message { error: Some(RpcError { code, message }), .. })) => {
-                Err(refused(format!("{} ({code})", crate::import::line(&message))))
+            Ok(Some(message)) if message.error.is_some() || (message.result.is_some() && status.is_success()) => {
+                Ok(message)
             }
-            Ok(Some(Message { result: Some(result), .. })) if status.is_success() => Ok(result),
             _ if !status.is_success() => Err(refused(status.to_string())),
             Ok(_) => Err(unusable("has no result".to_owned())),
             Err(error) => Err(unusable(format!("{error:#}"))),
         }
     }
 
-    async fn post(&self, message: &Value, method: &str) -> anyhow::Result<Response> {
+    async fn tell(&mut self, message: &Value, version: &str) -> anyhow::Result<()> {
+        let response = self.post(message, "", version).await?;
+        if !response.status().is_success() {
+            bail!("the server answers `notifications/initialized` with {}", response.status());
+        }
+        Ok(())
+    }
+}
+
+impl Http {
+    async fn post(&self, message: &Value, method: &str, version: &str) -> anyhow::Result<Response> {
         let mut request = self
             .client
             .post(self.url.clone())
@@ -233,9 +315,9 @@ impl Session {
             .header(CONTENT_TYPE, "application/json")
             .body(message.to_string());
         if method != "initialize" {
-            request = request.header("mcp-protocol-version", self.version);
+            request = request.header("mcp-protocol-version", version);
         }
-        if self.version == MODERN {
+        if version == MODERN {
             request = request.header("mcp-method", method);
         }
         if let Some(id) = &self.id {
@@ -248,10 +330,10 @@ impl Session {
     }
 
     /// Ends a session of the legacy era. A server that refuses ends it by itself.
-    async fn end(self) {
+    async fn end(self, version: &str) {
         if let Some(id) = self.id {
             let request = self.client.delete(self.url).header("mcp-session-id", id);
-            let _ = request.header("mcp-protocol-version", self.version).send().await;
+            let _ = request.header("mcp-protocol-version", version).send().await;
         }
     }
 }
@@ -283,7 +365,7 @@ async fn answer(mut response: Response, id: u64) -> anyhow::Result<Option<Messag
 }
 
 /// Parses a message. One with another id than `id` is not for us.
-fn message(text: &[u8], id: Option<u64>) -> anyhow::Result<Option<Message>> {
+pub(super) fn message(text: &[u8], id: Option<u64>) -> anyhow::Result<Option<Message>> {
     if text.is_empty() {
         return Ok(None);
     }

@@ -1,9 +1,10 @@
 //! ServiceManifests that pin the tools of an MCP server.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use anyhow::{anyhow, bail};
-use tamis_crds::resources::McpToolSpec;
+use tamis_crds::resources::{McpSpec, McpToolSpec};
 use tamis_crds::{Loaded, diagnose, parse_document};
 
 use super::client::ServerInfo;
@@ -20,18 +21,57 @@ pub(super) fn tools(tools: &BTreeMap<String, Definition>) -> Tree {
     Tree::Map(tools.iter().map(|(name, definition)| (name.clone(), definition.tree().clone())).collect())
 }
 
-/// Returns the document.
+/// Where a server is, as a manifest says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Endpoint {
+    /// At an address.
+    Url(String),
+    /// A program and its arguments.
+    Command(Vec<String>),
+}
+
+impl Endpoint {
+    /// Returns the endpoint of a manifest that has exactly one.
+    pub(super) fn of(spec: &McpSpec) -> Option<Self> {
+        match (&spec.url, &spec.command) {
+            (Some(url), None) => Some(Self::Url(url.clone())),
+            (None, Some(command)) => Some(Self::Command(command.clone())),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url) => f.write_str(url),
+            Self::Command(command) => {
+                let word = |word: &String| {
+                    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@:=+,%".contains(c);
+                    let is_plain = !word.is_empty() && word.chars().all(plain);
+                    if is_plain { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+                };
+                f.write_str(&command.iter().map(word).collect::<Vec<_>>().join(" "))
+            }
+        }
+    }
+}
+
+/// Returns the document. `more`: members of `mcp` between the endpoint and the tools.
 pub(super) fn manifest(
     name: &str,
     version: &str,
     server: &ServerInfo,
-    url: &str,
-    auth: Option<Tree>,
+    endpoint: &Endpoint,
+    more: Vec<(&str, Tree)>,
     pinned: &BTreeMap<String, Definition>,
 ) -> Tree {
-    let mut mcp = Tree::map([("url", Tree::text(url))]);
-    if let Some(auth) = auth {
-        mcp.push("auth", auth);
+    let mut mcp = match endpoint {
+        Endpoint::Url(url) => Tree::map([("url", Tree::text(url))]),
+        Endpoint::Command(command) => Tree::map([("command", Tree::List(command.iter().map(Tree::text).collect()))]),
+    };
+    for (name, value) in more {
+        mcp.push(name, value);
     }
     mcp.push("tools", tools(pinned));
     let mut spec = Tree::map([("version", Tree::text(version))]);
@@ -102,13 +142,26 @@ mod tests {
         let found = listing([r#"{"name":"a","description":"One.","inputSchema":{"type":"object","x":1.0}}"#]);
         let secret = Tree::map([("name", Tree::text("s")), ("key", Tree::text("token"))]);
         let auth = Tree::map([("type", Tree::text("bearer")), ("secretRef", secret)]);
-        let tree = manifest("s", "2.0.0", &server, "https://example.com/mcp", Some(auth), &found.tools);
+        let endpoint = Endpoint::Url("https://example.com/mcp".to_owned());
+        let tree = manifest("s", "2.0.0", &server, &endpoint, vec![("auth", auth)], &found.tools);
         check(&tree).expect("is accepted");
         let expected = "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata:\n  name: s\nspec:\n  version: \"2.0.0\"\n  \
                         description: \"A: server\"\n  mcp:\n    url: https://example.com/mcp\n    auth:\n      type: bearer\n      \
                         secretRef:\n        name: s\n        key: token\n    tools:\n      a:\n        description: One.\n        \
                         inputSchema:\n          type: object\n          x: 1.0\n";
         assert_eq!(tree.to_yaml(0), expected);
+    }
+
+    #[test]
+    fn a_command_is_written_word_for_word() {
+        let command = ["npx", "-y", "a b", "it's", "", "$HOME"].map(str::to_owned).to_vec();
+        let endpoint = Endpoint::Command(command.clone());
+        assert_eq!(endpoint.to_string(), r"npx -y 'a b' 'it'\''s' '' '$HOME'");
+        let tree = manifest("s", "1", &ServerInfo::default(), &endpoint, Vec::new(), &BTreeMap::new());
+        check(&tree).expect("is accepted");
+        let parsed = parse_document("s.yaml", tree.to_yaml(0).as_bytes());
+        let spec = parsed.resources.manifests[0].spec.mcp.as_ref().expect("is there");
+        assert_eq!(Endpoint::of(spec), Some(endpoint));
     }
 
     #[test]
@@ -120,7 +173,8 @@ mod tests {
             "https://u:p@example.com",
             "x",
         ] {
-            check(&manifest("s", "1", &ServerInfo::default(), url, None, &BTreeMap::new())).expect_err(url);
+            let endpoint = Endpoint::Url(url.to_owned());
+            check(&manifest("s", "1", &ServerInfo::default(), &endpoint, Vec::new(), &BTreeMap::new())).expect_err(url);
         }
     }
 }

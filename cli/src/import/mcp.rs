@@ -1,6 +1,7 @@
 //! `tamis import mcp`: writes a ServiceManifest that pins the tools of an MCP server, and compares one with the server.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,13 +10,16 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow, bail};
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use tamis_crds::resources::{McpSpec, ServiceManifestSpec};
+use tamis_config::CredentialRef;
+use tamis_crds::resources::{SecretKeyRef, ServiceManifestSpec};
 use tamis_crds::{Resource, load_file, parse_document};
+use tamis_gateway::upstream::environment_variable;
 
 use super::client::{self, Listed, ServerInfo};
 use super::compare::{Change, describe, differences};
 use super::listing::{Definition, LeftOut, Listing, listing};
-use super::manifest::{check, default_name, default_version, definition, manifest, tools};
+use super::manifest::{Endpoint, check, default_name, default_version, definition, manifest, tools};
+use super::program;
 use super::tree::Tree;
 use super::update::splice;
 use crate::note;
@@ -44,6 +48,8 @@ Examples:
   tamis import mcp -o tickets.yaml --update
   # the server requires a token, which is in the environment
   tamis import mcp https://mcp.example.com/mcp --bearer-env TICKETS_TOKEN -o tickets.yaml
+  # the server is a program
+  tamis import mcp -o files.yaml -- npx -y @modelcontextprotocol/server-filesystem /data
 
 Exit codes:
   0  written, or the file and the server agree
@@ -52,8 +58,16 @@ Exit codes:
   4  the server's tools differ from the file, which was left alone")]
 pub(crate) struct Args {
     /// The server's endpoint, for example `https://mcp.example.com/mcp` [default: the URL in the file].
-    #[arg(value_name = "URL", required_unless_present = "file")]
+    #[arg(value_name = "URL", required_unless_present_any = ["file", "command"])]
     url: Option<String>,
+    /// The program that is the server, and its arguments. It is started for the questions and ended after them. No shell reads
+    /// the words.
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["url", "bearer_env", "header_env"])]
+    command: Vec<String>,
+    /// An environment variable that the program gets in addition to PATH, HOME, USER, LOGNAME, TMPDIR, LANG and LC_*. A new
+    /// manifest names it.
+    #[arg(long, value_name = "VARIABLE", requires = "command")]
+    env: Vec<String>,
     /// The file to write or to compare, or a folder for NAME.yaml.
     #[arg(short = 'o', long, value_name = "FILE|DIR")]
     file: Option<PathBuf>,
@@ -94,7 +108,7 @@ enum Form {
 struct Pinned {
     path: PathBuf,
     text: String,
-    url: String,
+    endpoint: Endpoint,
     tools: BTreeMap<String, Definition>,
     manifest: std::sync::Arc<Resource<ServiceManifestSpec>>,
 }
@@ -112,18 +126,36 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(file) => Some(Pinned::read(file)?),
         None => None,
     };
-    let url = match (&args.url, &existing) {
-        (Some(url), _) => url.clone(),
-        (None, Some(pinned)) => pinned.url.clone(),
+    let endpoint = match (&args.url, &existing) {
+        (Some(url), _) => Endpoint::Url(url.clone()),
+        (None, _) if !args.command.is_empty() => Endpoint::Command(args.command.clone()),
+        // A file from elsewhere must not start a program because its tools are compared.
+        (None, Some(Pinned { endpoint: named @ Endpoint::Command(_), path, .. })) => bail!(
+            "{} names a program, which runs only if you name it: tamis import mcp -o {} .. -- {named}",
+            path.display(),
+            path.display()
+        ),
+        (None, Some(pinned)) => pinned.endpoint.clone(),
         (None, None) => bail!("there is no file to take the server's URL from; name the URL"),
     };
     let credential = args.credential()?;
+    let env = || args.env.iter().map(Tree::text).collect();
+    let variables = || (!args.env.is_empty()).then(|| ("env", Tree::List(env())));
     // Nothing is sent to an address that a manifest must not name.
-    check(&manifest("server", "1", &ServerInfo::default(), &url, None, &BTreeMap::new()))?;
-    let parsed = Url::parse(&url).context("the URL")?;
-    let headers = credential.iter().map(|credential| (credential.name.clone(), credential.value.clone())).collect();
+    let asked = variables().into_iter().collect();
+    check(&manifest("server", "1", &ServerInfo::default(), &endpoint, asked, &BTreeMap::new()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let Listed { server, tools } = runtime.block_on(client::list(&parsed, headers))?;
+    let Listed { server, tools } = match &endpoint {
+        Endpoint::Url(url) => {
+            let parsed = Url::parse(url).context("the URL")?;
+            let headers = credential.iter().map(|credential| (credential.name.clone(), credential.value.clone()));
+            runtime.block_on(client::list(&parsed, headers.collect()))?
+        }
+        Endpoint::Command(command) => {
+            let environment = args.environment(existing.as_ref())?;
+            runtime.block_on(program::list(command, &environment))?
+        }
+    };
     let found = listing(tools.iter().map(|tool| tool.get()));
     for LeftOut { tool, reason } in &found.left_out {
         let tool = if tool.is_empty() { String::new() } else { format!(" {}", super::line(tool)) };
@@ -140,17 +172,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         _ => None,
     };
     if let Some(pinned) = existing {
-        return args.compare(&pinned, &url, &found);
+        return args.compare(&pinned, &endpoint, &found);
     }
     let version = args.version.clone().unwrap_or_else(|| default_version(&server.version));
-    let auth = credential.map(|credential| credential.auth_of(&name));
-    let tree = manifest(&name, &version, &server, &url, auth, &found.tools);
+    let auth = credential.map(|credential| ("auth", credential.auth_of(&name)));
+    let more = auth.into_iter().chain(variables()).collect();
+    let tree = manifest(&name, &version, &server, &endpoint, more, &found.tools);
     check(&tree)?;
     let count = found.tools.len();
     match file {
-        None => output::write(args.form(&tree, &url).as_bytes())?,
+        None => output::write(args.form(&tree, &endpoint).as_bytes())?,
         Some(file) => {
-            write(&file, &args.form(&tree, &url), args.force)?;
+            write(&file, &args.form(&tree, &endpoint), args.force)?;
             output::write(format!("{}: {}\n", file.display(), counted(count)).as_bytes())?;
         }
     }
@@ -183,23 +216,43 @@ impl Args {
         Ok(Some(Credential { name: header, value: value(variable, "")?, auth }))
     }
 
+    /// Returns the environment of the program: the variables that the arguments and the file name, and the credentials of the file.
+    fn environment(&self, existing: Option<&Pinned>) -> anyhow::Result<Vec<(OsString, OsString)>> {
+        let spec = existing.and_then(|pinned| pinned.manifest.spec.mcp.as_ref());
+        let listed: Vec<String> = self.env.iter().chain(spec.iter().flat_map(|spec| &spec.env)).cloned().collect();
+        for name in &self.env {
+            std::env::var_os(name).with_context(|| format!("the environment variable {name} is not set"))?;
+        }
+        let mut environment = tamis_gateway::programs::environment(std::env::vars_os(), &listed);
+        for (name, SecretKeyRef { name: secret, key }) in spec.iter().flat_map(|spec| &spec.secret_env) {
+            let variable = environment_variable(&CredentialRef { name: secret.clone(), key: key.clone() });
+            let value = std::env::var_os(&variable)
+                .with_context(|| format!("the file gives the program {name}, so set {variable}"))?;
+            environment.push((name.into(), value));
+        }
+        Ok(environment)
+    }
+
     /// Returns the text of a new manifest.
-    fn form(&self, tree: &Tree, url: &str) -> String {
+    fn form(&self, tree: &Tree, endpoint: &Endpoint) -> String {
         match self.output {
             Form::Json => format!("{}\n", tree.to_json()),
             Form::Yaml => format!(
-                "# The tools of {url}, as it listed them. `tamis import mcp -o FILE` compares them with\n\
+                "# The tools of {}, as it listed them. `tamis import mcp -o FILE{}` compares them with\n\
                  # what the server lists now, and --update accepts the differences.\n{}",
+                // A comment is one line.
+                endpoint.to_string().replace(|c: char| c.is_control(), " "),
+                if matches!(endpoint, Endpoint::Command(_)) { " -- PROGRAM .." } else { "" },
                 tree.to_yaml(0)
             ),
         }
     }
 
     /// Reports the differences between a file and the server, and writes them if asked to.
-    fn compare(&self, pinned: &Pinned, url: &str, found: &Listing) -> anyhow::Result<ExitCode> {
+    fn compare(&self, pinned: &Pinned, endpoint: &Endpoint, found: &Listing) -> anyhow::Result<ExitCode> {
         let path = pinned.path.display();
-        if pinned.url != url {
-            bail!("{path} is about {}; --force writes it anew for {url}", pinned.url);
+        if pinned.endpoint != *endpoint {
+            bail!("{path} is about {}; --force writes it anew for {endpoint}", pinned.endpoint);
         }
         let changes = differences(&pinned.tools, &found.tools);
         let update = self.update && !changes.is_empty();
@@ -263,15 +316,18 @@ impl Pinned {
                 path.display()
             );
         };
-        let Some(McpSpec { url, tools, follow, .. }) = &manifest.spec.mcp else { bail!("has no MCP server") };
-        if *follow == Some(true) {
+        let Some((spec, endpoint)) = manifest.spec.mcp.as_ref().and_then(|spec| Some((spec, Endpoint::of(spec)?)))
+        else {
+            bail!("{} has neither `url` nor `command`", path.display());
+        };
+        if spec.follow == Some(true) {
             bail!("{} follows its server, so it pins no tools; remove `follow` to pin them", path.display());
         }
-        let tools = tools.iter().flatten().map(|(name, tool)| Ok((name.clone(), definition(tool)?)));
+        let tools = spec.pinned().map(|(name, tool)| Ok((name.clone(), definition(tool)?)));
         Ok(Self {
             path: path.to_owned(),
             text: text.to_owned(),
-            url: url.clone(),
+            endpoint,
             tools: tools.collect::<anyhow::Result<_>>()?,
             manifest: std::sync::Arc::clone(manifest),
         })

@@ -7,6 +7,7 @@ mod files;
 mod listing;
 mod manifest;
 mod mcp;
+mod program;
 mod tree;
 mod update;
 

@@ -21,7 +21,8 @@ use crate::traces::TraceArgs;
 
 pub(crate) use run::{Credentials, Preparation, Server};
 pub(crate) use settings::{base_url, listen};
-pub(crate) use signals::{runtime, stop_signal};
+use signals::stop_signal_with;
+pub(crate) use signals::{interrupted, runtime, stop_signal};
 
 /// Serve the expositions of a folder over MCP, and reload it when its files change.
 ///
@@ -130,10 +131,11 @@ async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     let group = preparation.group().and_then(|group| group.tracing.as_ref());
     preparation.traces = args.traces.traces(group, Vec::new())?;
     let (server, snapshot) = preparation.start(Credentials::Local(args.secrets.clone()), listener, admin)?;
+    let gateway = server.gateway();
+    let stop = stop_signal_with(move || gateway.kill_programs());
     if !args.stdio {
         server.announce(&snapshot, log.is_human());
         drop(snapshot);
-        let stop = stop_signal();
         stop.await;
     } else {
         let exposition = Server::choose(&snapshot, args.exposition.as_ref())?;
@@ -144,7 +146,7 @@ async fn serve(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         tokio::pin!(stdio);
         tokio::select! {
             ended = &mut stdio => ended?,
-            () = stop_signal() => {
+            () = stop => {
                 shutdown.cancel();
                 stdio.await?;
             }

@@ -151,7 +151,8 @@ impl Preparation {
             Credentials::Local(folder) => Arc::new(LocalCredentials::new(folder)),
             Credentials::Given(credentials) => credentials,
         });
-        options.client = ClientOptions { egress: settings::egress(group)?, ..ClientOptions::default() };
+        // An exposition of a program is compiled only if the group enables programs.
+        options.client = ClientOptions { egress: settings::egress(group)?, programs: true, ..ClientOptions::default() };
         options.limits = settings::limits(group, self.memory);
         options.workers = settings::workers(group, self.workers);
         options.audit_log = self.audit_log;
@@ -372,6 +373,7 @@ impl Server {
         drop(self.follower);
         self.shutdown.cancel();
         while self.tasks.join_next().await.is_some() {}
+        self.gateway.end_programs().await;
         self.gateway.end_traces().await;
         self.admin_shutdown.cancel();
         if let Some(task) = self.admin_task {

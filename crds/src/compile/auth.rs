@@ -4,7 +4,7 @@ use tamis_config::{Auth, AuthKind, CredentialRef};
 
 use crate::origin::FieldPath;
 use crate::read::is_secret_name;
-use crate::resources::{AuthSpec, AuthType};
+use crate::resources::{AuthSpec, AuthType, SecretKeyRef};
 use crate::sink::DiagnosticSink;
 
 /// Checks an `auth` and converts it for the gateway. Errors leave the result unspecified, because nothing is served then.
@@ -59,17 +59,24 @@ pub(super) fn compile(spec: &AuthSpec, at: &FieldPath, sink: &mut DiagnosticSink
             sink.error(&at.key("secretRef"), format!("type {word} requires a credential"), "set {name: .., key: ..}");
         }
         (Some(_), AuthKind::None) => sink.error(&at.key("secretRef"), "is not allowed for type none", "remove it"),
-        (Some(reference), _) => {
-            for (field, text) in [("name", &reference.name), ("key", &reference.key)] {
-                if !is_secret_name(text) {
-                    let remedy = "use only a-z A-Z 0-9 - _ and .";
-                    sink.error(&at.key("secretRef").key(field), "is not a valid Kubernetes name", remedy);
-                }
-            }
+        (Some(_), _) => {}
+    }
+    let credential = spec.secret_ref.as_ref().map(|reference| match kind {
+        AuthKind::None => CredentialRef { name: reference.name.clone(), key: reference.key.clone() },
+        _ => secret(reference, &at.key("secretRef"), sink),
+    });
+    Auth { kind, name: spec.name.clone(), prefix: spec.prefix.clone(), username: spec.username.clone(), credential }
+}
+
+/// Checks a reference to a credential and converts it.
+pub(super) fn secret(reference: &SecretKeyRef, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> CredentialRef {
+    let SecretKeyRef { name, key } = reference;
+    for (field, text) in [("name", name), ("key", key)] {
+        if !is_secret_name(text) {
+            sink.error(&at.key(field), "is not a valid Kubernetes name", "use only a-z A-Z 0-9 - _ and .");
         }
     }
-    let credential = spec.secret_ref.as_ref().map(|r| CredentialRef { name: r.name.clone(), key: r.key.clone() });
-    Auth { kind, name: spec.name.clone(), prefix: spec.prefix.clone(), username: spec.username.clone(), credential }
+    CredentialRef { name: name.clone(), key: key.clone() }
 }
 
 /// Checks a header name: a token (RFC 9110) that is not managed by the connection.

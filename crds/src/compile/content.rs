@@ -90,7 +90,9 @@ impl<'r> ContentIndex<'r> {
             let to = &mut document.content.resources;
             adding.add((bound, &bound.spec.resources), to, &at, resources::resource, diagnostics);
             let at = FieldPath::spec(["resourceTemplates"]);
-            if let (Source::Mcp(_), Some((template, _))) = (&document.source, bound.spec.resource_templates.first()) {
+            if let (Source::Mcp(_) | Source::Program(_), Some((template, _))) =
+                (&document.source, bound.spec.resource_templates.first())
+            {
                 let message = "a template is read by HTTP, and the service is an MCP server";
                 let remedy = "remove it; `resources` of an Exposition selects the server's own templates";
                 diagnostics.push(bound.origin.error(&at.key(template), message, remedy));
@@ -289,7 +291,7 @@ pub(super) fn published(
     found: &mut Vec<Diagnostic>,
 ) -> Result<PublishedContent, Stop> {
     let content = &document.content;
-    let is_server = matches!(document.source, Source::Mcp(_));
+    let is_server = matches!(document.source, Source::Mcp(_) | Source::Program(_));
     let spec = &resource.spec;
     let prompts = patterns(spec.prompts.as_ref());
     let resources = patterns(spec.resources.as_ref());

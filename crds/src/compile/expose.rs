@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tamis_config::{
     Audit, CallLimits, Digest, ExpositionDocument, ExpositionId, FORMAT_VERSION, OutputLimits, Reason, ServiceDocument,
-    Snapshot, Stopped, TokenSettings,
+    Snapshot, Source, Stopped, TokenSettings,
 };
 use tamis_engine::{Enforcement, ReservedInput, ResponseType, ToolKind};
 
@@ -89,7 +89,10 @@ pub(super) fn all<'r>(
             degraded: Vec::new(),
             open: Vec::new(),
         };
-        match exposer.expose(&id, group) {
+        // While the group cannot be read, what runs keeps running.
+        let is_served = floor
+            .is_some_and(|_| previous.is_some_and(|previous| matches!(previous.service.source, Source::Program(_))));
+        match exposer.expose(&id, group, is_served) {
             Ok((document, service)) => {
                 let degraded = exposer.degraded;
                 if !degraded.is_empty() {
@@ -259,6 +262,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
         &mut self,
         id: &ExpositionId,
         group: Option<&'r Arc<Resource<GatewayGroupSpec>>>,
+        is_served: bool,
     ) -> Result<(ExpositionDocument, Arc<ServiceDocument>), Stop> {
         let spec = &self.resource.spec;
         let Context { env, .. } = *self.context;
@@ -280,6 +284,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
             _ => "service",
         };
         let path = FieldPath::spec([field]);
+        mcp::check_program(&document, group.map(|group| &group.spec), is_served, &path)?;
         if let Planned::Named(_, plan) = &plan {
             mcp::check_plan(&document, plan, &FieldPath::spec(["configurationPlan"]))?;
         }

@@ -54,6 +54,11 @@ impl<'r> Groups<'r> {
         for group in all {
             by_name.entry((group.name.namespace.as_str(), group.name.name.as_str())).or_insert(group);
             let Some(cluster) = &env.cluster else { continue };
+            if group.spec.enables_programs() && is_ours(group, cluster) {
+                let message = "true has no meaning in a cluster, since only `tamis serve` runs programs";
+                let path = FieldPath::spec(["commands", "enabled"]);
+                diagnostics.push(group.origin.error(&path, message, "write false").because(Reason::UnsupportedSource));
+            }
             let older = *first.entry(&group.name.namespace).or_insert(group);
             if older.name != group.name && is_ours(group, cluster) {
                 second.insert(&group.name);

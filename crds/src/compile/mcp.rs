@@ -2,15 +2,21 @@
 
 use indexmap::IndexMap;
 use serde_json::Value;
-use tamis_config::{Auth, AuthKind, Call, McpCall, McpSource, Reason, Risk, ServiceDocument, ServiceTool, Source};
+use tamis_config::{
+    Auth, AuthKind, Call, McpCall, McpSource, ProgramSource, Reason, Risk, ServiceDocument, ServiceTool, Source,
+};
 use tamis_engine::JsonText;
 use tamis_schema::Patterns;
 
+use super::CompileEnv;
 use super::expose::Stop;
 use super::service::{base_url, tool_name};
 use super::{auth, schema};
+use crate::definitions::MAX_WORDS;
 use crate::origin::FieldPath;
-use crate::resources::{ConfigurationPlanSpec, McpSpec, McpToolSpec, PlanHeadersSpec};
+use crate::resources::{
+    AuthSpec, ConfigurationPlanSpec, GatewayGroupSpec, McpSpec, McpToolSpec, PlanHeadersSpec, SecretKeyRef,
+};
 use crate::sink::DiagnosticSink;
 
 /// The annotations that MCP defines as true or false (schema 2025-11-25, `ToolAnnotations`).
@@ -21,19 +27,47 @@ const PROTOCOL_HEADERS: [&str; 7] =
     ["accept", "content-type", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"];
 
 /// Checks the source and converts it for the gateway. Errors leave the result unspecified, because nothing is served then.
-pub(super) fn compile(spec: &McpSpec, sink: &mut DiagnosticSink<'_>) -> (McpSource, IndexMap<String, ServiceTool>) {
-    let McpSpec { url, auth: credential, follow, command: _, tools: _ } = spec;
+pub(super) fn compile(
+    spec: &McpSpec,
+    env: &CompileEnv<'_>,
+    sink: &mut DiagnosticSink<'_>,
+) -> (Source, IndexMap<String, ServiceTool>) {
+    let McpSpec { url, auth, follow, command, env: variables, secret_env, tools: _ } = spec;
     let follow = follow.unwrap_or(false);
     let at = FieldPath::spec(["mcp"]);
-    base_url(url, &at.key("url"), "send a credential with `auth`", sink);
-    let auth = credential.as_ref().map(|spec| {
-        let at = at.key("auth");
-        let auth = auth::compile(spec, &at, sink);
-        if let Some((field, message, remedy)) = unsuitable(&auth) {
-            sink.error(&at.key(field), message, remedy);
+    let source = match (url, command) {
+        (Some(url), None) => {
+            for (field, is_set) in [("env", !variables.is_empty()), ("secretEnv", !secret_env.is_empty())] {
+                if is_set {
+                    sink.error(&at.key(field), "is for a program", "set `command` in place of `url`, or remove it");
+                }
+            }
+            Source::Mcp(server(url, auth.as_ref(), follow, &at, sink))
         }
-        auth
-    });
+        (url, Some(command)) => {
+            if url.is_some() {
+                sink.error(&at.key("command"), "and `url` are mutually exclusive", "remove one of them");
+            }
+            if auth.is_some() {
+                let remedy = "give the program its credential in `secretEnv`, or remove it";
+                sink.error(&at.key("auth"), "is for `url`", remedy);
+            }
+            if follow {
+                sink.error(&at.key("follow"), "is for `url`", "pin the program's tools with `tamis import mcp`");
+            }
+            if env.cluster.is_some() {
+                let message = "is a program, and only `tamis serve` runs programs: in a cluster it would run next to the \
+                               gateway's token and the credentials of every exposition of its group";
+                let remedy = "run the program as a server of its own, and set its `url`";
+                sink.because(Reason::UnsupportedSource).error(&at.key("command"), message, remedy);
+            }
+            Source::Program(program(command, variables, secret_env, &at, sink))
+        }
+        (None, None) => {
+            sink.error(&at, "has neither `url` nor `command`", "set `url` to the server's endpoint");
+            Source::Mcp(McpSource { url: String::new(), auth: None, follow })
+        }
+    };
     let (mut inputs, mut outputs) = (Patterns::default(), Patterns::default());
     let mut tools = IndexMap::new();
     let at = at.key("tools");
@@ -43,7 +77,115 @@ pub(super) fn compile(spec: &McpSpec, sink: &mut DiagnosticSink<'_>) -> (McpSour
     if tools.is_empty() && !follow {
         sink.warning(&at, "pins no tool, so there is none", "run `tamis import mcp` to pin the server's tools");
     }
-    (McpSource { url: url.clone(), auth, follow }, tools)
+    (source, tools)
+}
+
+fn server(
+    url: &str,
+    auth: Option<&AuthSpec>,
+    follow: bool,
+    at: &FieldPath,
+    sink: &mut DiagnosticSink<'_>,
+) -> McpSource {
+    base_url(url, &at.key("url"), "send a credential with `auth`", sink);
+    let auth = auth.map(|spec| {
+        let at = at.key("auth");
+        let auth = auth::compile(spec, &at, sink);
+        if let Some((field, message, remedy)) = unsuitable(&auth) {
+            sink.error(&at.key(field), message, remedy);
+        }
+        auth
+    });
+    McpSource { url: url.to_owned(), auth, follow }
+}
+
+/// The most bytes of one argument.
+const MAX_WORD: usize = 4096;
+/// What the names of variables that hold credentials of the gateway begin with.
+const CREDENTIALS: &str = "TAMIS_SECRET_";
+
+fn program(
+    command: &[String],
+    variables: &[String],
+    secret_env: &IndexMap<String, SecretKeyRef>,
+    at: &FieldPath,
+    sink: &mut DiagnosticSink<'_>,
+) -> ProgramSource {
+    let path = at.key("command");
+    if command.first().is_none_or(|program| program.trim().is_empty()) {
+        sink.error(&path, "names no program", "write [PROGRAM, ARGUMENT, ..]");
+    }
+    if command.len() > MAX_WORDS as usize {
+        sink.error(
+            &path,
+            format!("has {} entries, more than the limit of {MAX_WORDS}", command.len()),
+            "write a script",
+        );
+    }
+    for (index, word) in command.iter().enumerate() {
+        if word.len() > MAX_WORD || word.contains('\0') {
+            sink.error(
+                &path.index(index),
+                format!("must have at most {MAX_WORD} bytes, none of them zero"),
+                "shorten it",
+            );
+        }
+    }
+    for (field, count) in [("env", variables.len()), ("secretEnv", secret_env.len())] {
+        if count > MAX_WORDS as usize {
+            sink.error(
+                &at.key(field),
+                format!("has {count} entries, more than the limit of {MAX_WORDS}"),
+                "remove some",
+            );
+        }
+    }
+    for (index, name) in variables.iter().enumerate() {
+        let path = at.key("env").index(index);
+        variable(name, &path, sink);
+        if name.starts_with(CREDENTIALS) {
+            let remedy = "name the Secret in `secretEnv`, under the variable that the program reads";
+            sink.error(&path, "is a credential of the gateway", remedy);
+        }
+        if variables[..index].contains(name) || secret_env.contains_key(name) {
+            sink.error(&path, "occurs twice", "remove one of them");
+        }
+    }
+    let path = at.key("secretEnv");
+    let secret = |(name, secret): (&String, &SecretKeyRef)| {
+        let path = path.key(name);
+        variable(name, &path, sink);
+        (name.clone(), auth::secret(secret, &path, sink))
+    };
+    let secret_env = secret_env.iter().map(secret).collect();
+    ProgramSource { command: command.to_vec(), env: variables.to_vec(), secret_env }
+}
+
+/// Checks the name of an environment variable.
+fn variable(name: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if !starts || name.len() > 128 || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        sink.error(at, "is not the name of a variable", "use 1 to 128 of A-Z a-z 0-9 _");
+    }
+}
+
+/// Stops an exposition whose service is a program, unless programs may run.
+pub(super) fn check_program(
+    document: &ServiceDocument,
+    group: Option<&GatewayGroupSpec>,
+    is_served: bool,
+    path: &FieldPath,
+) -> Result<(), Stop> {
+    let Source::Program(_) = &document.source else { return Ok(()) };
+    if is_served || group.is_some_and(GatewayGroupSpec::enables_programs) {
+        return Ok(());
+    }
+    let message = "the service is a program, and programs are not enabled";
+    let remedy = match group {
+        Some(_) => "set `commands: {enabled: true}` in the GatewayGroup, if the program may do what you may do",
+        None => "add a GatewayGroup with `commands: {enabled: true}`, if the program may do what you may do",
+    };
+    Err(Stop::new(Reason::UnsupportedSource, path.clone(), message, remedy))
 }
 
 fn tool(
@@ -120,6 +262,13 @@ pub(super) fn check_plan(
     plan: &ConfigurationPlanSpec,
     path: &FieldPath,
 ) -> Result<(), Stop> {
+    if let Source::Program(_) = &document.source
+        && (plan.endpoint.is_some() || plan.auth.is_some() || plan.headers.is_some())
+    {
+        let message = "the plan changes requests, and a program gets none";
+        let remedy = "remove `endpoint`, `auth` and `headers` from the plan, or use a plan without them";
+        return Err(Stop::new(Reason::InvalidManifest, path.clone(), message, remedy));
+    }
     let Source::Mcp(McpSource { url: _, auth, follow: _ }) = &document.source else { return Ok(()) };
     let stop = |message: String, remedy: &str| Err(Stop::new(Reason::InvalidManifest, path.clone(), message, remedy));
     if let Some(PlanHeadersSpec { set, remove, forward: _ }) = &plan.headers

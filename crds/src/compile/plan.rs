@@ -86,6 +86,8 @@ impl Plan<'_> {
                     auth.clone_from(&self.auth);
                 }
             }
+            // Has none of both. A plan with either stops the exposition.
+            Source::Program(_) => {}
         }
         let templates = document.content.templates.values_mut().map(|template| &mut template.read);
         for tool in document.tools.values_mut().chain(templates) {

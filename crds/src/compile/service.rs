@@ -89,7 +89,7 @@ impl<'r> Services<'r> {
         let mut services = Self { by_ref: HashMap::new(), all: Vec::new() };
         for resource in manifests {
             let mut sink = DiagnosticSink::new(&resource.origin, diagnostics);
-            let mut document = document(resource, &mut sink);
+            let mut document = document(resource, env, &mut sink);
             let mut failed = sink.failed.then_some(Reason::InvalidManifest);
             let name = resource.spec.name.as_deref().unwrap_or(&resource.name.name);
             let key = (resource.name.namespace.as_str(), name, resource.spec.version.as_str());
@@ -155,7 +155,11 @@ impl<'r> Services<'r> {
     }
 }
 
-fn document(resource: &Resource<ServiceManifestSpec>, sink: &mut DiagnosticSink<'_>) -> ServiceDocument {
+fn document(
+    resource: &Resource<ServiceManifestSpec>,
+    env: &CompileEnv<'_>,
+    sink: &mut DiagnosticSink<'_>,
+) -> ServiceDocument {
     let spec = &resource.spec;
     let name = spec.name.clone().unwrap_or_else(|| resource.name.name.clone());
     for (field, text) in [("name", &name), ("version", &spec.version)] {
@@ -176,10 +180,7 @@ fn document(resource: &Resource<ServiceManifestSpec>, sink: &mut DiagnosticSink<
             let (source, tools) = http_source(http, sink);
             (Source::Http(source), tools)
         }
-        Some(SourceSpec::Mcp(server)) => {
-            let (source, tools) = mcp::compile(server, sink);
-            (Source::Mcp(source), tools)
-        }
+        Some(SourceSpec::Mcp(server)) => mcp::compile(server, env, sink),
         None => {
             let remedy = "add `http` or `mcp`, the only ones implemented yet";
             sink.because(Reason::UnsupportedSource).error(&FieldPath::spec([]), "has no source", remedy);

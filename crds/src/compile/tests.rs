@@ -19,6 +19,7 @@ mod keep_or_stop;
 mod manifests;
 mod mcp;
 mod pause;
+mod programs;
 mod refused;
 mod world;
 

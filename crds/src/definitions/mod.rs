@@ -24,7 +24,7 @@ use crate::resources::{
     ResourcesObject, ResourcesSpec, ServiceManifest, ServiceManifestSpec, ToolsFilters, ToolsFiltersSpec,
 };
 pub use policies::{PodKey, ServiceAccount, policies};
-pub(crate) use rules::MAX_TOOLS;
+pub(crate) use rules::{MAX_TOOLS, MAX_WORDS};
 use structural::{Additions, OPEN, RULES, structural};
 
 /// Returns the schema of every kind that people write, by the plural of the kind.

@@ -30,6 +30,8 @@ const MAX_NOUN: u32 = 40;
 const MAX_SETS: u32 = 64;
 /// Maximum number of entries of other lists and maps.
 const MAX_ENTRIES: u32 = 256;
+/// The most arguments of a program, and the most variables.
+pub(crate) const MAX_WORDS: u32 = 64;
 /// Maximum number of characters of a name or version.
 pub(super) const MAX_NAME: u32 = 128;
 /// Maximum number of characters of a URL.
@@ -181,10 +183,18 @@ fn manifest() -> Vec<(&'static str, Json)> {
         ("ServiceManifestSpec.version", text(MAX_NAME)),
         ("HttpSpec.baseUrl", upstream_url("move parameters to `request.query`")),
         ("HttpSpec.actions", tools()),
-        ("McpSpec.url", upstream_url("send a credential with `auth`")),
         (
             "McpSpec",
             rules([
+                ("has(self.url) != has(self.command)", "must have either `url` or `command`; set one of them"),
+                (
+                    "has(self.command) || (!has(self.env) && !has(self.secretEnv))",
+                    "`env` and `secretEnv` are for a program; set `command`, or remove them",
+                ),
+                (
+                    "!has(self.command) || !has(self.auth)",
+                    "`auth` is for `url`; give a program its credential in `secretEnv`",
+                ),
                 (
                     "!has(self.follow) || !self.follow || !has(self.tools) || size(self.tools) == 0",
                     "must not pin tools if `follow` is true; remove `tools`, or `follow`",
@@ -195,6 +205,12 @@ fn manifest() -> Vec<(&'static str, Json)> {
                 ),
             ]),
         ),
+        ("McpSpec.command", json!({ "minItems": 1, "maxItems": MAX_WORDS })),
+        ("McpSpec.command.*", text(4096)),
+        ("McpSpec.env", json!({ "maxItems": MAX_WORDS })),
+        ("McpSpec.env.*", text(MAX_NAME)),
+        ("McpSpec.secretEnv", json!({ "maxProperties": MAX_WORDS })),
+        ("McpSpec.url", upstream_url("send a credential with `auth`")),
         ("McpSpec.tools", tools()),
         (
             "ActionSpec.method",
@@ -413,7 +429,7 @@ fn group() -> Vec<(&'static str, Json)> {
             }),
         ),
         ("TracingSpec.samplingRatePerMillion", json!({ "minimum": 0, "maximum": 1_000_000 })),
-        ("CommandsSpec.enabled", rules([("!self", "true is not implemented yet; set false")])),
+        ("CommandsSpec.enabled", rules([("!self", "only `tamis serve` runs programs; set false")])),
         ("EgressSpec.allow", json!({ "maxItems": MAX_ENTRIES })),
         ("EgressSpec.allow.*", text(256)),
         ("EgressSpec.deny", json!({ "maxItems": MAX_ENTRIES })),

@@ -21,13 +21,8 @@ const UNIT: &str = "x-tamis-unit";
 
 /// Fields of later releases that will hold a list or text rather than an object. An author who writes one today should read
 /// that it is not implemented, not that its type is wrong.
-const LATER_LISTS: &[&str] = &[
-    "ActionSpec.command",
-    "ActionSpec.successCodes",
-    "CommandsSpec.allow",
-    "McpSpec.command",
-    "PlanHeadersSpec.forward",
-];
+const LATER_LISTS: &[&str] =
+    &["ActionSpec.command", "ActionSpec.successCodes", "CommandsSpec.allow", "PlanHeadersSpec.forward"];
 const LATER_TEXTS: &[&str] = &["ActionSpec.jsonFlag", "ActionSpec.inlineScript"];
 
 /// Keywords to add to a place: `Type`, `Type.field`, or `Type.field.*` for the entries of a list or map.

@@ -160,9 +160,6 @@ impl Spec for GatewayGroupSpec {
             let message = format!("{number} is not a number from 1 to {}", Self::MAX_WORKERS);
             sink.error(&FieldPath::spec(["workers"]), message, "write one, or remove the field");
         }
-        if self.commands.as_ref().is_some_and(|commands| commands.enabled) {
-            sink.error(&FieldPath::spec(["commands", "enabled"]), "true is not implemented yet", "write false");
-        }
         if let Some(tls) = self.listener.as_ref().and_then(|listener| listener.tls.as_ref())
             && !is_secret_name(&tls.secret_ref.name)
         {

@@ -118,6 +118,12 @@ impl GatewayGroupSpec {
         self.workers.filter(|number| *number <= Self::MAX_WORKERS).and_then(|number| NonZero::new(number as usize))
     }
 
+    /// Returns whether services may be programs.
+    #[must_use]
+    pub fn enables_programs(&self) -> bool {
+        self.commands.as_ref().is_some_and(|commands| commands.enabled)
+    }
+
     /// Returns `maxResponseBytes` in bytes, or its default.
     #[must_use]
     pub fn response_ceiling(&self) -> u64 {
@@ -254,11 +260,12 @@ pub enum TrafficPolicy {
     Local,
 }
 
-/// Command adapters. They are off by default.
+/// Programs that services name. They are off by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandsSpec {
-    /// Whether command adapters are on. Only `false` is implemented yet.
+    /// Whether services may be programs (`mcp: {command: [..]}`). A program runs as the user of the gateway and may read what that
+    /// user may read. Only `tamis serve` runs programs; in a cluster `true` is an error.
     #[serde(default)]
     pub enabled: bool,
     /// Not implemented yet: the programs that may run.

@@ -80,10 +80,7 @@ pub(super) const FIELDS: &[Case] = &[
     ),
     yaml(
         "A gateway group's destinations",
-        document!(
-            "GatewayGroup",
-            "  egress: {allow: [10.0.0.0/33, \"https://api.internal\"]}\n  commands: {enabled: true}\n"
-        ),
+        document!("GatewayGroup", "  egress: {allow: [10.0.0.0/33, \"https://api.internal\"]}\n"),
     ),
     yaml(
         "A kimbap manifest with unknown fields",
@@ -152,6 +149,24 @@ pub(super) const LATER: &[Case] = &[
     yaml(
         "Other sources",
         document!("ServiceManifest", "  version: 1.0.0\n  openapi: {configMapRef: {name: petstore}}\n"),
+    ),
+    yaml(
+        "A program that gets a credential of the gateway",
+        document!(
+            "ServiceManifest",
+            "  version: 1.0.0\n  mcp:\n    command: [mcp-server-time]\n    env: [TAMIS_SECRET_TIME_TOKEN]\n    auth: {type: bearer, \
+             secretRef: {name: a, key: b}}\n    tools: {t: {inputSchema: {type: object}}}\n"
+        ),
+    ),
+    yaml(
+        "A program where programs are not enabled",
+        concat!(
+            document!(
+                "ServiceManifest",
+                "  version: 1.0.0\n  mcp:\n    command: [mcp-server-time]\n    tools: {t: {inputSchema: {type: object}}}\n"
+            ),
+            "---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: a}\nspec:\n  service: {name: a, version: 1.0.0}\n  filters: []\n"
+        ),
     ),
     yaml(
         "A kind without its fields",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::egress::{EgressPolicy, Resolver};
 use super::reserved::Reserved;
 use super::transport::Transport;
+use crate::programs::Programs;
 
 /// The options of the shared client.
 #[derive(Debug, Clone)]
@@ -19,6 +20,8 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// How many unused connections are kept.
     pub idle: IdleLimits,
+    /// Whether upstreams may be programs, which run as the user of the gateway.
+    pub programs: bool,
 }
 
 /// How many unused connections to upstreams are kept, of all workers together.
@@ -39,6 +42,7 @@ impl Default for ClientOptions {
             extra_roots: Vec::new(),
             connect_timeout: Duration::from_secs(10),
             idle: IdleLimits { per_host: 256, total: 1_024 },
+            programs: false,
         }
     }
 }
@@ -62,6 +66,8 @@ pub struct Client {
     /// The transport for redirects to another origin: without loopback and without Services by name. Created when first
     /// needed.
     redirected: OnceLock<Option<(Arc<EgressPolicy>, Transport)>>,
+    /// The programs that are upstreams, if any may be.
+    programs: Option<Arc<Programs>>,
 }
 
 impl Client {
@@ -72,7 +78,8 @@ impl Client {
     pub fn new(options: ClientOptions, workers: NonZero<usize>) -> Result<Self, ClientError> {
         let policy = Arc::new(options.egress.clone());
         let http = build(&options, workers, &policy)?;
-        Ok(Self { options, workers, policy, http, redirected: OnceLock::new() })
+        let programs = options.programs.then(Arc::default);
+        Ok(Self { options, workers, policy, http, redirected: OnceLock::new(), programs })
     }
 
     /// Forbids calls to a listener of this gateway.
@@ -80,6 +87,11 @@ impl Client {
         if let Ok(address) = listener.local_addr() {
             self.policy.reserved().add_port(address.port());
         }
+    }
+
+    /// Returns the programs that are upstreams, if any may be.
+    pub(crate) fn programs(&self) -> Option<&Arc<Programs>> {
+        self.programs.as_ref()
     }
 
     /// Returns the addresses that calls may not reach.

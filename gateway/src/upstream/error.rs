@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use tamis_config::CredentialRef;
 
-use super::Withheld;
+use super::{Withheld, mcp};
 
 /// Why there is no answer. Neither `Display` nor `Debug` shows a payload or a credential.
 #[derive(thiserror::Error)]
@@ -49,10 +49,10 @@ pub enum UpstreamError {
     /// The answer could not be read as what the manifest says it is.
     #[error("the upstream's answer {0}")]
     Malformed(String),
-    /// No connection, or it broke.
-    #[error("the upstream could not be reached: {reason}")]
+    /// No connection, or it broke. A program could not be started, or ended.
+    #[error("{}", unreachable(.reason))]
     Unreachable {
-        /// A short category: `connect`, `tls`, `dns`, `reset`, `redirect` or `egress`.
+        /// A short category: `connect`, `tls`, `dns`, `reset`, `redirect` or `egress`, or one that begins with `program_`.
         reason: &'static str,
         /// Whether the request may have been executed.
         sent: bool,
@@ -89,6 +89,19 @@ pub enum UpstreamError {
     /// The answer contains the credential that the request was sent with.
     #[error("the upstream's answer contains the credential that it was called with")]
     CredentialReturned,
+}
+
+/// Returns why an upstream could not be reached, by the category.
+fn unreachable(reason: &str) -> String {
+    let program = match reason {
+        mcp::ENDED => "ended before it answered",
+        mcp::NOT_STARTED => "could not be started",
+        mcp::WAITS => "ended too often, and is started again later",
+        mcp::BUSY => "cannot be started again, since all of its processes are in use",
+        mcp::FLOODED => "was ended, since it wrote too much that is no answer",
+        _ => return format!("the upstream could not be reached: {reason}"),
+    };
+    format!("the program that is the upstream {program}")
 }
 
 impl UpstreamError {

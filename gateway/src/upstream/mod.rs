@@ -54,6 +54,7 @@ pub(crate) use mcp::{LeftOut, Listed, StreamEnd};
 pub use service::{InvalidService, Upstream};
 
 pub(crate) use client::error_chain;
+pub(crate) use mcp::ProgramReport;
 pub(crate) use origin::Target;
 
 /// What a call gets besides its arguments.

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::alias::AliasPlan;
 use super::http::HttpService;
-use super::mcp::{Listed, McpService, Peer, StreamEnd, Withheld};
+use super::mcp::{Listed, McpService, Peer, ProgramReport, StreamEnd, Withheld};
 use super::{Answer, Arguments, CallContext, Client, CredentialScope, Passed, UpstreamError};
 use crate::exposition::ServerMethod;
 
@@ -55,6 +55,7 @@ impl Upstream {
         let calls = match &document.source {
             Source::Http(source) => Calls::Http(HttpService::new(source, document, Arc::clone(&client))?),
             Source::Mcp(source) => Calls::Mcp(Box::new(McpService::new(source, document, Arc::clone(&client))?)),
+            Source::Program(source) => Calls::Mcp(Box::new(McpService::of_program(source, document, &client)?)),
         };
         let destinations = document.destinations().into_iter().map(Url::parse).collect::<Result<_, _>>();
         let destinations = destinations.map_err(|_| InvalidService::new("source", "connects to what is not a URL"))?;
@@ -133,6 +134,14 @@ impl Upstream {
         withheld
     }
 
+    /// Returns what is known of the programs of the service, if its source is a program.
+    pub(crate) fn program(&self) -> Option<ProgramReport> {
+        match &self.calls {
+            Calls::Http(_) => None,
+            Calls::Mcp(service) => service.program(),
+        }
+    }
+
     /// Prepares the calls of the tools that a followed server lists now. `document` is that of this service with these tools.
     ///
     /// # Errors
@@ -170,7 +179,8 @@ impl Upstream {
 
     /// Returns whether the upstream has a list of tools that the gateway watches.
     pub(crate) fn is_watched(&self) -> bool {
-        self.server().is_some()
+        // A program runs when it is called, and announces changes by itself.
+        self.server().is_some_and(|server| server.program().is_none())
     }
 
     /// Returns what is known of an MCP server with these credentials; none for any other kind of service.
@@ -178,7 +188,7 @@ impl Upstream {
     /// # Errors
     /// The credential is missing or may not be used.
     pub(crate) fn peer(&self, credentials: CredentialScope<'_>) -> Option<Result<Arc<Peer>, UpstreamError>> {
-        self.server().map(|server| server.peer(credentials))
+        self.server().filter(|server| server.program().is_none()).map(|server| server.peer(credentials))
     }
 
     /// Reads the list of an MCP server, and compares its tools. Any other service has none.

@@ -38,8 +38,12 @@ pub(crate) fn current() -> usize {
 /// Runs work that would hold a worker up on the threads of the runtime that started the workers; on any other thread, on those of
 /// its own runtime.
 pub(crate) fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let background = BACKGROUND.with(|background| background.get().cloned());
-    background.unwrap_or_else(Handle::current).spawn_blocking(work)
+    background().spawn_blocking(work)
+}
+
+/// Returns the runtime that started the workers, which outlives them; on any other thread than a worker's, its own runtime.
+pub(crate) fn background() -> Handle {
+    BACKGROUND.with(|background| background.get().cloned()).unwrap_or_else(Handle::current)
 }
 
 /// Returns the number of cores that the process may use, by its affinity and the quota of its control group; at least 1.

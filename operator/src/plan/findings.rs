@@ -178,6 +178,8 @@ fn upstream(
     let (url, is_watched) = match &compilation.snapshot.services.get(&served.service)?.source {
         Source::Http(HttpSource { base_url, auth: _ }) => (base_url, false),
         Source::Mcp(McpSource { url, auth: _, follow: _ }) => (url, true),
+        // Not served in a cluster.
+        Source::Program(_) => return None,
     };
     let exposition = world.get(Kind::Exposition, name)?.resources.expositions.first();
     let plan = exposition.and_then(|exposition| exposition.spec.configuration_plan.as_ref()).and_then(|named| {

@@ -5,6 +5,7 @@ mod cluster;
 mod fixture;
 mod import;
 mod pinned;
+mod programs;
 
 use std::collections::BTreeSet;
 use std::process::Stdio;

@@ -20,11 +20,10 @@ fn what_comes_later_is_refused_by_name_and_place() {
         (spec("ServiceManifest", "version: 1.0.0\n  command: {}"), "6:", "spec.command"),
         (spec("ServiceManifest", "version: 1.0.0\n  openapi: {}"), "6:", "spec.openapi"),
         (spec("ServiceManifest", "version: 1.0.0\n  llm: {baseUrl: a}"), "6:", "spec.llm"),
-        (spec("ServiceManifest", "version: 1.0.0\n  mcp: {command: [a], tools: {}}"), "6:", "spec.mcp.command"),
         (exposition("access: {jwt: {}}"), "6:", "spec.access.jwt"),
         (spec("ConfigurationPlan", "tls: {}"), "5:", "spec.tls"),
         (spec("ConfigurationPlan", "headers: {forward: [a]}"), "5:", "spec.headers.forward"),
-        (spec("GatewayGroup", "commands: {enabled: true}"), "5:", "spec.commands.enabled"),
+        (spec("GatewayGroup", "commands: {allow: [ls]}"), "5:", "spec.commands.allow"),
         (spec("GatewayGroup", "store: {redis: {}}"), "5:", "spec.store"),
     ];
     for (text, place, field) in table {

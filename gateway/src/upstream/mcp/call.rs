@@ -21,7 +21,7 @@ pub(super) struct ToolCall<'a> {
     pub(super) params: HeaderMap,
     /// Whether the call of the tool may have been executed.
     pub(super) sent: bool,
-    /// The headers and the id of a call that a legacy server may still execute.
+    /// The headers and the id of a call that the server may still execute, and has to be told to give up.
     pub(super) pending: Option<(HeaderMap, u64)>,
 }
 
@@ -63,6 +63,8 @@ impl ToolCall<'_> {
                 }
                 Ok(Answered::Accepted) => return Err(malformed("holds no answer to the request").into_error()),
                 Err(Fault::Broken(_)) if self.action.repeatable && attempt == 1 => {}
+                // Nothing was sent, since the program ended just before.
+                Err(Fault::Unsent(_)) if attempt == 1 && self.flight.wire.transport.ended().is_some() => {}
                 Err(fault) => return Err(fault.into_error()),
             }
             attempt += 1;
@@ -85,7 +87,7 @@ impl ToolCall<'_> {
         let body = request::request(id, METHOD, &request::call(&self.action.tool, arguments), server);
         let is_legacy = server != Server::Modern;
         self.sent = true;
-        self.pending = is_legacy.then(|| (plain.clone(), id));
+        self.pending = self.flight.wire.transport.needs_cancel(server).then(|| (plain.clone(), id));
         let limit = self.flight.wire.context.bounds.max_response_bytes;
         let refuse_with = is_legacy.then_some(&plain);
         let answered =

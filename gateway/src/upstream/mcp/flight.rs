@@ -15,11 +15,13 @@ use serde_json::value::RawValue;
 use super::decide::{self, Forget};
 use super::peers::{Peer, validity};
 use super::pins::{Compared, Comparison, PageEnd, Verdict};
+use super::program::ENDED;
 use super::request::{self, MODERN};
-use super::wire::{Answered, Outgoing, Wire, malformed};
+use super::wire::{Answered, Outgoing, Transport, Wire, malformed};
 use super::{McpService, Server, text};
 use crate::mcp::era::LEGACY_VERSIONS;
 use crate::upstream::UpstreamError;
+use crate::upstream::auth::Authentication;
 use crate::upstream::incoming::Fault;
 
 pub(super) use self::pass::Passing;
@@ -63,6 +65,17 @@ impl NotReady {
     }
 }
 
+/// What a server said to `server/discover`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Discovery {
+    /// It speaks the modern era.
+    Modern,
+    /// Anything else.
+    Other,
+    /// Nothing in time.
+    Silent,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Discovered<'a> {
@@ -81,6 +94,29 @@ impl Flight<'_> {
     /// Returns the server and which of its tools are withheld, after asking it if that is not known, or not known to hold any
     /// more.
     pub(super) async fn ready(&mut self) -> Result<(Server, Arc<Verdict>), UpstreamError> {
+        self.attach().await?;
+        let ready = self.ready_once().await;
+        if ready.is_ok() || self.wire.transport.ended().is_none() {
+            return ready;
+        }
+        // The program ended before anything was executed.
+        self.attach().await?;
+        self.ready_once().await
+    }
+
+    /// Starts the program, if the server is one that does not run. What is known of it belongs to the process.
+    async fn attach(&mut self) -> Result<(), UpstreamError> {
+        let Transport::Program(program) = &mut self.wire.transport else { return Ok(()) };
+        let attached = Box::pin(program.attach(self.wire.context.memory)).await;
+        let process = attached.map_err(|fault| fault.into_error().before_the_call())?;
+        if process.list_has_changed() {
+            process.peer.expire();
+        }
+        self.peer = Arc::clone(&process.peer);
+        Ok(())
+    }
+
+    async fn ready_once(&mut self) -> Result<(Server, Arc<Verdict>), UpstreamError> {
         if let Some(ready) = self.peer.ready(Instant::now()) {
             return Ok(ready);
         }
@@ -114,6 +150,9 @@ impl Flight<'_> {
         };
         self.peer.set_server(server);
         let begun = Instant::now();
+        if let Transport::Program(program) = &self.wire.transport {
+            program.note_comparison();
+        }
         let (compared, ttl) = self.list(server).await?;
         let verdict = match compared {
             Compared::Pinned(verdict) => Arc::new(verdict),
@@ -124,7 +163,12 @@ impl Flight<'_> {
                 Arc::default()
             }
         };
-        let before = self.peer.set_verdict(&verdict, begun, validity(ttl));
+        let mut before = self.peer.set_verdict(&verdict, begun, validity(ttl));
+        if let Transport::Program(_) = self.wire.transport {
+            // Each process has a comparison of its own. This one is shown.
+            let shown = self.service.peers.of(&Authentication::default());
+            before = shown.set_verdict(&verdict, begun, validity(ttl));
+        }
         if before.as_ref() != Some(&verdict) && !self.service.follows {
             self.service.note_change(before.as_deref(), &verdict);
         }
@@ -133,6 +177,41 @@ impl Flight<'_> {
 
     /// Finds the era of the server: modern if it says so, otherwise legacy.
     async fn detect(&mut self) -> Result<Server, NotReady> {
+        if let Transport::Program(program) = &self.wire.transport
+            && program.skips_discovery()
+        {
+            let initialized = self.initialize().await;
+            if let (Err(NotReady::Refused(..)), Transport::Program(program)) = (&initialized, &self.wire.transport) {
+                program.skip_discovery(false);
+            }
+            return initialized.map(|(server, _)| server);
+        }
+        let discovered = self.discover().await?;
+        if discovered == Discovery::Modern {
+            return Ok(Server::Modern);
+        }
+        if let Some(program) = self.wire.transport.ended() {
+            program.ended_at_discovery();
+            return Err(NotReady::Failed(Fault::Broken(ENDED).into_error()));
+        }
+        let initialized = self.initialize().await;
+        let Transport::Program(program) = &self.wire.transport else { return initialized.map(|(server, _)| server) };
+        match initialized {
+            // A program that takes long to start reads both questions, and may hold to the era of the first.
+            Err(NotReady::Refused(..)) if discovered == Discovery::Silent => match self.discover().await? {
+                Discovery::Modern => Ok(Server::Modern),
+                Discovery::Other | Discovery::Silent => initialized.map(|(server, _)| server),
+            },
+            Ok((server, _)) => {
+                program.skip_discovery(true);
+                Ok(server)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks the server whether it speaks the modern era.
+    async fn discover(&mut self) -> Result<Discovery, NotReady> {
         const METHOD: &str = "server/discover";
         let id = self.service.next_id();
         let outgoing = Outgoing {
@@ -144,15 +223,17 @@ impl Flight<'_> {
             refuse_with: None,
         };
         match tokio::time::timeout(DISCOVERY, self.wire.post(outgoing)).await {
-            Ok(Ok(Answered::Result(result, _))) if is_modern(&result) => return Ok(Server::Modern),
+            Ok(Ok(Answered::Result(result, _))) if is_modern(&result) => Ok(Discovery::Modern),
             Ok(Ok(Answered::Refused { status, body, .. })) if !decide::may_be_legacy(status) => {
-                return Err(NotReady::Failed(UpstreamError::Status { status, mapped: None, body }));
+                Err(NotReady::Failed(UpstreamError::Status { status, mapped: None, body }))
             }
-            Ok(Err(Fault::Final(UpstreamError::Malformed(_) | UpstreamError::TooLarge { .. }) | Fault::Broken(_))) => {}
-            Ok(Err(fault)) => return Err(fault.into()),
-            Ok(Ok(_)) | Err(_) => {}
+            Ok(Err(Fault::Final(UpstreamError::Malformed(_) | UpstreamError::TooLarge { .. }) | Fault::Broken(_))) => {
+                Ok(Discovery::Other)
+            }
+            Ok(Err(fault)) => Err(fault.into()),
+            Ok(Ok(_)) => Ok(Discovery::Other),
+            Err(_) => Ok(Discovery::Silent),
         }
-        self.initialize().await.map(|(server, _)| server)
     }
 
     /// Begins to talk to a server in the legacy era, and keeps the session if it issues one.

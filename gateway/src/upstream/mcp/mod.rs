@@ -1,4 +1,5 @@
-//! MCP servers: their tools are called over Streamable HTTP, in the era that the server speaks.
+//! MCP servers: their tools are called over Streamable HTTP, or over the standard input and output of a program, in the era that
+//! the server speaks.
 //!
 //! A tool is *pinned*: the document holds its definition, and the tool is called only while the server lists it so. What a
 //! model was told about a tool can thus not be changed by its server. Before anything is called, the server's list is compared
@@ -14,7 +15,8 @@
 //! follow    a list whose tools are published as such    pure
 //! peers     what is known of a server                   by credential
 //! request   messages and headers that are sent          pure
-//! wire      one message, and its answer                 reads and writes
+//! wire      one message over HTTP, and its answer       reads and writes
+//! program   servers that are programs                   starts, reads, writes, ends
 //! sse       streams of events                           pure
 //! message   answers, requests, notifications            pure
 //! result    the result of a call, as spans              pure
@@ -28,6 +30,7 @@ pub mod fuzzing;
 mod message;
 mod peers;
 mod pins;
+mod program;
 mod request;
 mod result;
 mod sse;
@@ -42,7 +45,7 @@ use std::time::Instant;
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use indexmap::IndexMap;
-use tamis_config::{AuthKind, Call, McpCall, McpSource, ServiceDocument, ServiceTool};
+use tamis_config::{AuthKind, Call, McpCall, McpSource, ProgramSource, ServiceDocument, ServiceTool};
 use tamis_engine::ResponseType;
 use url::Url;
 
@@ -50,6 +53,7 @@ use self::call::ToolCall;
 use self::flight::{Flight, Passing};
 use self::peers::Peers;
 use self::pins::{Pins, Verdict};
+use self::program::{Pool, Program};
 use self::wire::{Http, Transport, Wire};
 use super::auth::{AuthPlan, Authentication};
 use super::http::{MAX_URL, for_every_request};
@@ -62,6 +66,8 @@ use crate::mcp::headers::{ParamHeader, param_headers};
 pub(crate) use self::follow::{LeftOut, Listed};
 pub(crate) use self::peers::Peer;
 pub use self::pins::{Difference, Withheld};
+pub(crate) use self::program::ProgramReport;
+pub(super) use self::program::{BUSY, ENDED, FLOODED, NOT_STARTED, WAITS};
 pub(crate) use self::watch::StreamEnd;
 
 /// What a server speaks.
@@ -100,6 +106,8 @@ pub(super) struct McpService {
 enum Endpoint {
     /// At an address.
     Http(HttpEndpoint),
+    /// A program that the gateway runs.
+    Program(Pool),
 }
 
 /// The address of a server, and how requests to it are authenticated.
@@ -136,7 +144,22 @@ impl McpService {
         document: &Arc<ServiceDocument>,
         client: Arc<Client>,
     ) -> Result<Self, InvalidService> {
-        let endpoint = Endpoint::Http(HttpEndpoint::new(source, client)?);
+        Self::at(Endpoint::Http(HttpEndpoint::new(source, client)?), source.follow, document)
+    }
+
+    /// Prepares the calls of every tool of a server that is a program.
+    ///
+    /// # Errors
+    /// Names the first field that cannot be used.
+    pub(super) fn of_program(
+        source: &ProgramSource,
+        document: &Arc<ServiceDocument>,
+        client: &Client,
+    ) -> Result<Self, InvalidService> {
+        Self::at(Endpoint::Program(Pool::new(&document.name, source, client.programs())?), false, document)
+    }
+
+    fn at(endpoint: Endpoint, follows: bool, document: &Arc<ServiceDocument>) -> Result<Self, InvalidService> {
         let mut actions = IndexMap::new();
         for (position, (name, tool)) in document.tools.iter().enumerate() {
             match &tool.call {
@@ -156,7 +179,7 @@ impl McpService {
             endpoint,
             actions,
             pins: Arc::new(Pins::new(document)),
-            follows: source.follow,
+            follows,
             peers: Arc::default(),
             ids: Arc::default(),
             changed: Arc::default(),
@@ -168,7 +191,9 @@ impl McpService {
     /// # Errors
     /// Names the first field that cannot be used.
     pub(super) fn derived(&self, source: &McpSource, document: &Arc<ServiceDocument>) -> Result<Self, InvalidService> {
-        let Endpoint::Http(HttpEndpoint { client, .. }) = &self.endpoint;
+        let Endpoint::Http(HttpEndpoint { client, .. }) = &self.endpoint else {
+            return Err(InvalidService::new("source", "is not an MCP server that is followed"));
+        };
         let derived = Self::new(source, document, Arc::clone(client))?;
         let (peers, ids, changed) = (Arc::clone(&self.peers), Arc::clone(&self.ids), Arc::clone(&self.changed));
         Ok(Self { peers, ids, changed, ..derived })
@@ -224,7 +249,7 @@ impl McpService {
         let arguments = arguments.object();
         let caller = context.caller_key().into();
         let mut call = ToolCall {
-            flight: self.flight(&authentication, caller, context),
+            flight: self.flight(&authentication, caller, context)?,
             action,
             params: action.repeated(&arguments),
             sent: false,
@@ -253,7 +278,7 @@ impl McpService {
         let authentication = self.authenticate(context.credentials)?;
         let deadline = context.bounds.deadline;
         let caller = context.caller_key().into();
-        let mut passing = Passing { flight: self.flight(&authentication, caller, context), pending: None };
+        let mut passing = Passing { flight: self.flight(&authentication, caller, context)?, pending: None };
         match tokio::time::timeout_at(deadline.into(), passing.pass(method, name, params)).await {
             Ok(result) => result.map(|result| Passed { result, elapsed: begun.elapsed() }),
             Err(_) => Err(UpstreamError::Timeout { sent: false }),
@@ -264,23 +289,40 @@ impl McpService {
     fn authenticate<'a>(&'a self, credentials: CredentialScope<'a>) -> Result<Authentication<'a>, UpstreamError> {
         match &self.endpoint {
             Endpoint::Http(http) => http.authenticate(credentials),
+            // A program gets its credentials when it starts.
+            Endpoint::Program(_) => Ok(Authentication::default()),
         }
     }
 
-    /// Begins requests that belong together. `caller` is whose legacy session they use.
+    /// Returns what is known of the programs of the service, if it is one that runs programs.
+    pub(super) fn program(&self) -> Option<ProgramReport> {
+        match &self.endpoint {
+            Endpoint::Http(_) => None,
+            Endpoint::Program(pool) => Some(pool.report()),
+        }
+    }
+
+    /// Begins requests that belong together. `caller` is whose legacy session they use, or whose process.
+    ///
+    /// # Errors
+    /// A credential that the program gets is missing.
     fn flight<'a>(
         &'a self,
         authentication: &'a Authentication<'a>,
         caller: Arc<str>,
         context: CallContext<'a>,
-    ) -> Flight<'a> {
+    ) -> Result<Flight<'a>, UpstreamError> {
         let transport = match &self.endpoint {
             Endpoint::Http(HttpEndpoint { client, target, auth: _, common }) => {
                 Transport::Http(Http { client, target, common, authentication })
             }
+            Endpoint::Program(pool) => {
+                Transport::Program(Box::new(Program::new(pool, Arc::clone(&caller), context.credentials)?))
+            }
         };
         let wire = Wire { transport, requests: 0, list_changed: false, context };
-        Flight { service: self, peer: self.peers.of(authentication), caller, wire }
+        // What is known of a program comes with its process.
+        Ok(Flight { service: self, peer: self.peers.of(authentication), caller, wire })
     }
 
     fn next_id(&self) -> u64 {
@@ -405,6 +447,7 @@ mod tests {
     mod eras;
     mod faults;
     mod fixture;
+    mod program;
     mod watch;
     mod withheld;
 }

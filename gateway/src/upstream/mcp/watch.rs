@@ -53,7 +53,7 @@ impl McpService {
     pub(in crate::upstream) async fn read_list(&self, context: CallContext<'_>) -> Result<(), UpstreamError> {
         let authentication = self.authenticate(context.credentials)?;
         let deadline = context.bounds.deadline;
-        let mut flight = self.flight(&authentication, CALLER.into(), context);
+        let mut flight = self.flight(&authentication, CALLER.into(), context)?;
         let read = tokio::time::timeout_at(deadline.into(), flight.read()).await;
         read.unwrap_or(Err(UpstreamError::Timeout { sent: false })).map(|_| ())
     }
@@ -62,7 +62,7 @@ impl McpService {
     /// `opened` is called as soon as no announcement can be missed any more.
     pub(in crate::upstream) async fn listen(&self, context: CallContext<'_>, opened: &(dyn Fn() + Sync)) -> StreamEnd {
         let Ok(authentication) = self.authenticate(context.credentials) else { return StreamEnd::Ended };
-        let mut flight = self.flight(&authentication, CALLER.into(), context);
+        let Ok(mut flight) = self.flight(&authentication, CALLER.into(), context) else { return StreamEnd::Ended };
         match flight.peer.server() {
             None => StreamEnd::Ended,
             Some(Server::Modern) => flight.subscribe(opened).await,
@@ -106,7 +106,7 @@ impl Flight<'_> {
         const METHOD: &str = "ping";
         let id = self.service.next_id();
         let headers = request::headers(Some(server), Some(session), METHOD, None);
-        let Transport::Http(http) = self.wire.transport;
+        let Transport::Http(http) = self.wire.transport else { return };
         let sent = self.wire.send_as(http, Method::POST, METHOD, &headers, request::request(id, METHOD, "", server));
         let known = matches!(tokio::time::timeout(OPENING, Box::pin(sent)).await, Ok(Ok(answer)) if answer.status().is_success());
         if !known {
@@ -117,7 +117,8 @@ impl Flight<'_> {
     async fn announcements(&mut self, stream: Stream, opened: &(dyn Fn() + Sync)) -> StreamEnd {
         let Stream { verb, method, headers, body, id } = stream;
         let is_legacy = verb == Method::GET;
-        let Transport::Http(http) = self.wire.transport;
+        // A program announces changes on its standard output, which is read all the time.
+        let Transport::Http(http) = self.wire.transport else { return StreamEnd::Unsupported };
         let sent = Box::pin(self.wire.send_as(http, verb, method, &headers, body));
         let Ok(Ok(mut incoming)) = tokio::time::timeout(OPENING, sent).await else { return StreamEnd::Ended };
         let has_session = headers.contains_key(request::SESSION);

@@ -9,7 +9,9 @@ use http::uri::PathAndQuery;
 use http::{Method, Request};
 use http_body_util::Full;
 
+use super::Server;
 use super::message::{self, RpcFault};
+use super::program::Program;
 use super::request::{SESSION, cancelled, refusal};
 use super::sse::{EventParser, TooLarge};
 use crate::compute::NotRun;
@@ -50,10 +52,11 @@ pub(super) struct Wire<'a> {
 }
 
 /// How messages reach a server.
-#[derive(Clone, Copy)]
 pub(super) enum Transport<'a> {
     /// As requests of HTTP.
     Http(Http<'a>),
+    /// As lines to and from a program.
+    Program(Box<Program<'a>>),
 }
 
 /// An endpoint of Streamable HTTP, with the credential of a call.
@@ -105,8 +108,12 @@ impl Wire<'_> {
     /// # Errors
     /// [`Fault`].
     pub(super) async fn post(&mut self, outgoing: Outgoing<'_>) -> Result<Answered, Fault> {
-        match self.transport {
-            Transport::Http(http) => self.post_http(http, outgoing).await,
+        match &self.transport {
+            Transport::Http(http) => self.post_http(*http, outgoing).await,
+            Transport::Program(program) => {
+                let process = program.attached()?;
+                Box::pin(self.post_program(&process, outgoing)).await
+            }
         }
     }
 
@@ -290,7 +297,7 @@ impl Wire<'_> {
         }
     }
 
-    async fn read_message(&self, text: Bytes, id: u64) -> Result<message::Received, Fault> {
+    pub(super) async fn read_message(&self, text: Bytes, id: u64) -> Result<message::Received, Fault> {
         let bytes = text.len();
         let read = self.off_thread(bytes, move || message::read(&text, id)).await.map_err(Fault::Final)?;
         read.map_err(|message::Unreadable(reason)| malformed(reason))
@@ -318,16 +325,33 @@ impl Wire<'_> {
 }
 
 impl Transport<'_> {
-    /// Tells a legacy server that a call is not waited for any more. `headers` and `id` are those of the call.
-    pub(super) fn cancel(self, headers: HeaderMap, id: u64) {
+    /// Tells a server that a call is not waited for any more. `headers` and `id` are those of the call.
+    pub(super) fn cancel(&self, headers: HeaderMap, id: u64) {
         match self {
             Self::Http(http) => http.cancel(headers, id),
+            Self::Program(program) => program.cancel(id),
+        }
+    }
+
+    /// Returns whether a server of this era has to be told that a call is not waited for any more.
+    pub(super) fn needs_cancel(&self, server: Server) -> bool {
+        match self {
+            // The end of the connection says so.
+            Self::Http(_) => server != Server::Modern,
+            Self::Program(_) => true,
+        }
+    }
+
+    /// Returns the program if it has ended.
+    pub(super) fn ended(&self) -> Option<&Program<'_>> {
+        match self {
+            Self::Http(_) => None,
+            Self::Program(program) => Some(&**program).filter(|program| program.has_ended()),
         }
     }
 }
 
 impl Http<'_> {
-    /// In the modern era the end of the connection says that a call is not waited for, so this is not called.
     fn cancel(self, headers: HeaderMap, id: u64) {
         let Self { client, target, common, authentication } = self;
         let mut all = common.clone();

@@ -20,7 +20,7 @@ const MAX_LIST: u64 = 4 << 20;
 /// A request that is passed on.
 pub(in crate::upstream::mcp) struct Passing<'a> {
     pub(in crate::upstream::mcp) flight: Flight<'a>,
-    /// The headers and the id of a request that a legacy server may still answer.
+    /// The headers and the id of a request that the server may still answer, and has to be told to give up.
     pub(in crate::upstream::mcp) pending: Option<(HeaderMap, u64)>,
 }
 
@@ -54,7 +54,7 @@ impl Passing<'_> {
             let headers = request::headers(Some(server), session.as_ref(), method.as_str(), name);
             let body = request::request(id, method.as_str(), params, server);
             let is_legacy = server != Server::Modern;
-            self.pending = is_legacy.then(|| (plain.clone(), id));
+            self.pending = self.flight.wire.transport.needs_cancel(server).then(|| (plain.clone(), id));
             let most = self.flight.wire.context.bounds.max_response_bytes;
             let limit = match method {
                 ServerMethod::GetPrompt | ServerMethod::ReadResource => most,
@@ -98,6 +98,17 @@ impl Passing<'_> {
 impl Flight<'_> {
     /// Returns the server's era, after asking for it if it is not known. The tools are not compared: they are not called.
     async fn server(&mut self) -> Result<Server, NotReady> {
+        self.attach().await.map_err(NotReady::Failed)?;
+        let server = self.era().await;
+        if server.is_ok() || self.wire.transport.ended().is_none() {
+            return server;
+        }
+        // The program ended before anything was executed.
+        self.attach().await.map_err(NotReady::Failed)?;
+        self.era().await
+    }
+
+    async fn era(&mut self) -> Result<Server, NotReady> {
         if let Some((server, _)) = self.peer.ready(Instant::now()) {
             return Ok(server);
         }

@@ -1,0 +1,145 @@
+//! Programs that the gateway runs: how they are started, which environment they get, and how they end.
+//!
+//! A program runs as the user of the gateway, next to everything that this user may read. Only `tamis serve` runs programs
+//! (`docs/decisions/0061-programs.md`).
+
+mod group;
+
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::process::Pid;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use group::{Group, Started};
+
+use crate::workers;
+
+/// The variables that a program gets from the environment of the gateway without being listed.
+const PASSED: [&str; 6] = ["PATH", "HOME", "LANG", "TMPDIR", "USER", "LOGNAME"];
+/// What the names of further variables that are passed begin with: the locale.
+const LOCALE: &str = "LC_";
+
+/// Returns the environment of a program: the variables of `all` on the allow-list, and those whose names are in `listed`.
+/// Variables that are not set are left out.
+pub fn environment(
+    all: impl IntoIterator<Item = (OsString, OsString)>,
+    listed: &[String],
+) -> Vec<(OsString, OsString)> {
+    let passes = |name: &OsStr| {
+        let Some(name) = name.to_str() else { return false };
+        PASSED.contains(&name) || name.starts_with(LOCALE) || listed.iter().any(|listed| listed == name)
+    };
+    all.into_iter().filter(|(name, _)| passes(name)).collect()
+}
+
+/// The programs that run. Dropping it ends them.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    stop: CancellationToken,
+    tasks: TaskTracker,
+    groups: Arc<Groups>,
+}
+
+/// The process groups of programs that have not ended.
+#[derive(Debug, Default)]
+pub(crate) struct Groups(Mutex<Vec<Pid>>);
+
+impl Groups {
+    fn with<T>(&self, change: impl FnOnce(&mut Vec<Pid>) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Programs {
+    /// Returns a token that is cancelled when a program should end: by its owner, or because all programs end.
+    pub(crate) fn stop_token(&self) -> CancellationToken {
+        self.stop.child_token()
+    }
+
+    /// Returns whether all programs end, so that none may be started.
+    pub(crate) fn are_ending(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// Runs the task that owns a program, on the runtime that outlives the workers. The task ends the program's group. It gets
+    /// the group that [`Group::start`] returned within `start`.
+    ///
+    /// # Errors
+    /// The error of `start`.
+    pub(crate) fn run<S, F>(
+        &self,
+        start: impl FnOnce() -> std::io::Result<S>,
+        pid: impl FnOnce(&S) -> Pid,
+        task: impl FnOnce(S) -> F,
+    ) -> std::io::Result<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let runtime = workers::background();
+        let _entered = runtime.enter();
+        let started = start()?;
+        let pid = pid(&started);
+        self.groups.with(|groups| groups.push(pid));
+        let (groups, task) = (Arc::clone(&self.groups), task(started));
+        self.tasks.spawn(async move {
+            task.await;
+            groups.with(|groups| groups.retain(|other| *other != pid));
+        });
+        Ok(())
+    }
+
+    /// Ends all programs, and waits until their process groups are gone. None can be started afterwards.
+    pub(crate) async fn end(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Kills the process groups of all programs at once, for a process that does not wait.
+    pub(crate) fn kill(&self) {
+        self.stop.cancel();
+        self.groups.with(|groups| groups.iter().for_each(|pid| group::kill(*pid)));
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_gets_what_is_listed_and_no_credential_of_the_gateway() {
+        let all = [
+            "PATH",
+            "HOME",
+            "LANG",
+            "LC_ALL",
+            "LC_TIME",
+            "TMPDIR",
+            "USER",
+            "LOGNAME",
+            "TAMIS_SECRET_A_B",
+            "GITHUB_TOKEN",
+            "LD_PRELOAD",
+            "HOST",
+            "AWS_SECRET_ACCESS_KEY",
+            "path",
+        ];
+        let all = || all.map(|name| (OsString::from(name), OsString::from("x")));
+        let names = |listed: &[&str]| {
+            let listed: Vec<String> = listed.iter().map(|name| (*name).to_owned()).collect();
+            let given = environment(all(), &listed).into_iter().map(|(name, _)| name.into_string().unwrap());
+            given.collect::<Vec<_>>()
+        };
+        let always = ["PATH", "HOME", "LANG", "LC_ALL", "LC_TIME", "TMPDIR", "USER", "LOGNAME"];
+        assert_eq!(names(&[]), always);
+        assert_eq!(names(&["HOST", "MISSING"]), [&always[..], &["HOST"]].concat());
+    }
+}

@@ -1,0 +1,384 @@
+//! One process of a program: the calls that wait for its answers, and the task that reads and writes.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::ENDED;
+use super::reader::{self, Line};
+use super::skim::Kind;
+use crate::memory::Reservation;
+use crate::programs::{Programs, Started};
+use crate::upstream::incoming::Fault;
+use crate::upstream::mcp::peers::Peer;
+use crate::upstream::mcp::request::refusal;
+use crate::upstream::{Secret, UpstreamError};
+
+/// Messages that wait for the program to read them.
+const OUTBOX: usize = 32;
+/// Messages that may come without an answer among them, while calls wait.
+const MAX_OTHERS: u64 = 10_000;
+/// Bytes of such messages.
+const MAX_OTHER_BYTES: u64 = 4 << 20;
+/// How long the rest of the output of a program that ended may take to arrive.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Bytes of standard error that are read at once, and in each [`ERROR_PAUSE`].
+const ERROR_PIECE: usize = 8 << 10;
+const ERROR_RATE: u64 = 1 << 20;
+const ERROR_PAUSE: Duration = Duration::from_millis(100);
+
+/// A message to the program.
+#[derive(Debug)]
+struct Message {
+    body: Bytes,
+    /// The memory of the message.
+    _held: Option<Reservation>,
+}
+
+/// What is counted of a service's programs. Nothing that they wrote is kept.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Processes that were started.
+    pub(super) starts: AtomicU64,
+    /// Bytes of standard error.
+    pub(super) error_bytes: AtomicU64,
+    /// Lines of standard output that are for no call.
+    pub(super) other_lines: AtomicU64,
+}
+
+/// A process. Dropping it ends the program.
+#[derive(Debug)]
+pub(in crate::upstream::mcp) struct Process {
+    /// What is known of the server: its era, and which tools are withheld.
+    pub(in crate::upstream::mcp) peer: Arc<Peer>,
+    shared: Arc<Shared>,
+    outbox: mpsc::Sender<Message>,
+    stop: CancellationToken,
+    /// The credentials that it was started with.
+    pub(super) secrets: Vec<Secret>,
+    pub(super) started: Instant,
+}
+
+/// What the calls share with the task.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// Notified when a call begins to wait.
+    work: Notify,
+    list_changed: AtomicBool,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: HashMap<u64, Waiting>,
+    /// Why the program has ended, and when.
+    ended: Option<(&'static str, Instant)>,
+    /// Messages and bytes since the last answer, or since nothing waited.
+    others: u64,
+    other_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    limit: u64,
+    answer: oneshot::Sender<Result<(Bytes, Reservation), Fault>>,
+}
+
+/// What a reader may do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Read,
+    /// Too much has come while nothing waits.
+    Pause,
+    /// Too much has come while calls wait.
+    End,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how many bytes a line may have: what the call with the largest limit allows.
+    pub(super) fn limit(&self) -> u64 {
+        self.lock().waiting.values().map(|waiting| waiting.limit).max().unwrap_or(reader::IDLE_LIMIT)
+    }
+
+    /// Returns what the reader may do, given the bytes that it has skipped of an unfinished line.
+    pub(super) fn next(&self, skipped: u64) -> Next {
+        let state = self.lock();
+        let is_over = state.others > MAX_OTHERS || state.other_bytes > MAX_OTHER_BYTES;
+        match state.waiting.is_empty() {
+            true if is_over || skipped > MAX_OTHER_BYTES => Next::Pause,
+            false if is_over || skipped > reader::MAX_SKIPPED => Next::End,
+            _ => Next::Read,
+        }
+    }
+
+    /// Waits until a call waits.
+    pub(super) async fn until_work(&self) {
+        loop {
+            let work = self.work.notified();
+            if !self.lock().waiting.is_empty() {
+                return;
+            }
+            work.await;
+        }
+    }
+
+    /// Takes a line from the program. Returns the id of a request that must be refused.
+    pub(super) fn take(&self, line: Line) -> Option<Bytes> {
+        let Line { kind, length, text } = line;
+        let mut state = self.lock();
+        if let Kind::Answer(id) = kind
+            && let Some(waiting) = state.waiting.remove(&id)
+        {
+            (state.others, state.other_bytes) = (0, 0);
+            drop(state);
+            let answer = match text {
+                Ok((bytes, _)) if bytes.len() as u64 > waiting.limit => Err(too_large(waiting.limit)),
+                Ok(text) => Ok(text),
+                Err(reader::Lost::TooLarge) => Err(too_large(waiting.limit)),
+                Err(reader::Lost::Exhausted) => Err(Fault::Final(UpstreamError::Exhausted { sent: true })),
+            };
+            // The call may have been given up.
+            let _ = waiting.answer.send(answer);
+            return None;
+        }
+        state.others += 1;
+        state.other_bytes = state.other_bytes.saturating_add(length);
+        drop(state);
+        self.counts.other_lines.fetch_add(1, Ordering::Relaxed);
+        match kind {
+            Kind::Request(id) => Some(id),
+            Kind::ListChanged => {
+                self.list_changed.store(true, Ordering::SeqCst);
+                None
+            }
+            Kind::Answer(_) | Kind::Other => None,
+        }
+    }
+
+    /// Ends everything that waits.
+    fn end(&self, why: &'static str) {
+        let mut state = self.lock();
+        state.ended.get_or_insert((why, Instant::now()));
+        for (_, Waiting { answer, .. }) in state.waiting.drain() {
+            let _ = answer.send(Err(Fault::Broken(why)));
+        }
+    }
+}
+
+fn too_large(limit: u64) -> Fault {
+    Fault::Final(UpstreamError::TooLarge { limit })
+}
+
+/// An answer that is waited for. Dropping it gives the answer up.
+#[derive(Debug)]
+pub(in crate::upstream::mcp) struct Expected<'p> {
+    id: u64,
+    process: &'p Process,
+    answer: oneshot::Receiver<Result<(Bytes, Reservation), Fault>>,
+}
+
+impl Expected<'_> {
+    /// Waits for the line with the answer. Its memory is reserved until the second part is dropped.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub(in crate::upstream::mcp) async fn answer(mut self) -> Result<(Bytes, Reservation), Fault> {
+        (&mut self.answer).await.unwrap_or(Err(Fault::Broken(ENDED)))
+    }
+}
+
+impl Drop for Expected<'_> {
+    fn drop(&mut self) {
+        self.process.shared.lock().waiting.remove(&self.id);
+    }
+}
+
+impl Process {
+    /// Starts a program. `held` is the memory of its reader, and grows with the lines of the program.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub(super) fn start(
+        programs: &Programs,
+        start: impl FnOnce() -> std::io::Result<Started>,
+        counts: &Arc<Counts>,
+        secrets: Vec<Secret>,
+        held: Reservation,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared { counts: Arc::clone(counts), ..Shared::default() });
+        let (outbox, inbox) = mpsc::channel(OUTBOX);
+        let stop = programs.stop_token();
+        let task = Task { shared: Arc::clone(&shared), refusals: outbox.downgrade(), inbox, stop: stop.clone(), held };
+        programs.run(start, |started| started.group.id(), |started| task.run(started))?;
+        counts.starts.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { peer: Arc::default(), shared, outbox, stop, secrets, started: Instant::now() })
+    }
+
+    /// Sends a message, when the program has read those before.
+    ///
+    /// # Errors
+    /// The program has ended. The message was not sent.
+    pub(in crate::upstream::mcp) async fn send(&self, body: Bytes, held: Reservation) -> Result<(), Fault> {
+        let message = Message { body, _held: Some(held) };
+        self.outbox.send(message).await.map_err(|_| Fault::Unsent(self.why_ended()))
+    }
+
+    /// Sends a message if the program reads messages.
+    pub(in crate::upstream::mcp) fn send_now(&self, body: Bytes) {
+        // If it does not, it cannot be told.
+        let _ = self.outbox.try_send(Message { body, _held: None });
+    }
+
+    /// Begins to wait for the answer to a request, before the request is sent. `limit`: the bytes that the line may have.
+    ///
+    /// # Errors
+    /// The program has ended.
+    pub(in crate::upstream::mcp) fn wait_for(&self, id: u64, limit: u64) -> Result<Expected<'_>, Fault> {
+        let (sender, answer) = oneshot::channel();
+        let mut state = self.shared.lock();
+        if let Some((why, _)) = state.ended {
+            return Err(Fault::Unsent(why));
+        }
+        if state.waiting.is_empty() {
+            (state.others, state.other_bytes) = (0, 0);
+        }
+        state.waiting.insert(id, Waiting { limit, answer: sender });
+        drop(state);
+        self.shared.work.notify_one();
+        Ok(Expected { id, process: self, answer })
+    }
+
+    /// Notes that the server's list of tools is read now.
+    pub(super) fn note_comparison(&self) {
+        self.shared.list_changed.store(false, Ordering::SeqCst);
+    }
+
+    /// Returns whether the server has said since then that its list changed.
+    pub(in crate::upstream::mcp) fn list_has_changed(&self) -> bool {
+        self.shared.list_changed.load(Ordering::SeqCst)
+    }
+
+    /// Returns when the program ended, if it has.
+    pub(super) fn ended(&self) -> Option<Instant> {
+        self.shared.lock().ended.map(|(_, at)| at)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended().is_some()
+    }
+
+    fn why_ended(&self) -> &'static str {
+        self.shared.lock().ended.map_or(ENDED, |(why, _)| why)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// The task that owns the program.
+struct Task {
+    shared: Arc<Shared>,
+    /// Refusals of the server's requests go out with the other messages.
+    refusals: mpsc::WeakSender<Message>,
+    inbox: mpsc::Receiver<Message>,
+    stop: CancellationToken,
+    held: Reservation,
+}
+
+impl Task {
+    /// Reads and writes until the program ends or is ended, then ends its group.
+    async fn run(self, started: Started) {
+        let Self { shared, refusals, inbox, stop, mut held } = self;
+        let Started { stdin, stdout, stderr, mut group } = started;
+        let why = {
+            let refuse = |id: Bytes| {
+                if let Some(outbox) = refusals.upgrade() {
+                    let _ = outbox.try_send(Message { body: refusal(&id), _held: None });
+                }
+            };
+            let mut reads = std::pin::pin!(reader::read(stdout, &shared, &mut held, refuse));
+            let works = async {
+                tokio::select! {
+                    why = &mut reads => Some(why.unwrap_or(ENDED)),
+                    // The program does not read any more.
+                    () = write(stdin, inbox) => Some(ENDED),
+                    () = count(stderr, &shared.counts.error_bytes) => None,
+                    () = group.exited() => None,
+                }
+            };
+            let why = tokio::select! {
+                () = stop.cancelled() => Some(ENDED),
+                why = works => why,
+            };
+            match why {
+                Some(why) => why,
+                // What it wrote last may be an answer.
+                None => tokio::time::timeout(LAST_WORDS, reads).await.ok().flatten().unwrap_or(ENDED),
+            }
+        };
+        shared.end(why);
+        group.end().await;
+    }
+}
+
+/// Writes messages, one in a line, until there are no more or the program does not read any more.
+async fn write(mut stdin: impl AsyncWrite + Unpin, mut inbox: mpsc::Receiver<Message>) {
+    while let Some(Message { body, _held }) = inbox.recv().await {
+        let line = line(&body);
+        let written = async {
+            stdin.write_all(&line).await?;
+            stdin.flush().await
+        };
+        if written.await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Returns a message as a line. Line ends in JSON are white space: within strings they are escaped.
+fn line(body: &[u8]) -> Vec<u8> {
+    let mut line: Vec<u8> = Vec::with_capacity(body.len() + 1);
+    line.extend(body.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+    line.push(b'\n');
+    line
+}
+
+/// Reads and counts standard error. Its end says nothing, so this never returns.
+async fn count(mut stderr: impl AsyncRead + Unpin, bytes: &AtomicU64) {
+    let mut piece = vec![0; ERROR_PIECE];
+    let mut since = 0;
+    while let Ok(read @ 1..) = stderr.read(&mut piece).await {
+        bytes.fetch_add(read as u64, Ordering::Relaxed);
+        since += read as u64;
+        if since > ERROR_RATE {
+            // A program that floods its standard error waits.
+            tokio::time::sleep(ERROR_PAUSE).await;
+            since = 0;
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line() {
+        assert_eq!(line(b"{\"a\":\r\n [1,\n2]}"), b"{\"a\":   [1, 2]}\n");
+    }
+}
