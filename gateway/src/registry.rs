@@ -75,14 +75,14 @@ impl State {
         }
     }
 
-    /// Returns whether both have the same list at their address.
+    /// Returns whether both have the same list at their address. Only an exposition that is served has prompts and resources.
     fn lists_as(&self, other: &Self, list: ListKind) -> bool {
+        let content = |state: &Self| state.serving().map_or([0; 32], |exposition| exposition.set.list_digest(list));
         match (self, other, list) {
-            (Self::Serving(a), Self::Serving(b), list) => a.set.list_digest(list) == b.set.list_digest(list),
+            (_, _, ListKind::Prompts | ListKind::Resources) => content(self) == content(other),
+            (Self::Serving(a), Self::Serving(b), ListKind::Tools) => a.set.list_digest(list) == b.set.list_digest(list),
             (Self::Bundle(a), Self::Bundle(b), ListKind::Tools) => a.lists_as(b),
-            // A bundle has tools only.
-            (Self::Bundle(_), Self::Bundle(_), ListKind::Prompts | ListKind::Resources) => true,
-            (Self::Stopped(_), Self::Stopped(_), _) => true,
+            (Self::Stopped(_), Self::Stopped(_), ListKind::Tools) => true,
             _ => false,
         }
     }
