@@ -171,7 +171,8 @@ fn commands_in_blocks_exist() {
                     wrong.push(format!("{}:{line}: there is no `tamis {name}`", page.path));
                     continue;
                 };
-                for option in words.filter(|word| word.starts_with("--")) {
+                // After `--` come the words of another program.
+                for option in words.take_while(|word| *word != "--").filter(|word| word.starts_with("--")) {
                     let option = option.split('=').next().unwrap_or_default();
                     if !help.split_whitespace().any(|word| word.trim_end_matches([',', ':', '.']) == option) {
                         wrong.push(format!("{}:{line}: `tamis {name}` has no {option}", page.path));
