@@ -182,7 +182,7 @@ pub fn encode_exposition(group: &str, payload: &ExpositionPayload) -> Result<Gat
                     part.credentials = document.handles();
                 }
                 ExpositionPayload::Bundle(document) => {
-                    part.credentials = document.handle().cloned().into_iter().collect()
+                    part.credentials = document.handle().cloned().into_iter().collect();
                 }
                 ExpositionPayload::Stop(_) => {}
             }

@@ -21,6 +21,7 @@ use crate::trace::Parent;
 
 /// What a request asks for.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most are calls, and a box would be an allocation for each")]
 pub(crate) enum Task {
     /// This answer.
     Answer(Vec<u8>),
@@ -238,7 +239,6 @@ fn listen(request: &Request<'_>) -> Result<Listen, RpcError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     #[derive(Default)]
-    #[expect(clippy::struct_field_names, reason = "the names of the protocol")]
     struct RequestedNotifications {
         tools_list_changed: bool,
         prompts_list_changed: bool,

@@ -75,6 +75,11 @@ impl State {
         }
     }
 
+    /// Returns whether there is such a list: tools always, prompts and resources where an exposition has any.
+    pub(crate) fn has(&self, list: ListKind) -> bool {
+        list == ListKind::Tools || self.serving().is_some_and(|exposition| exposition.set.list_digest(list) != [0; 32])
+    }
+
     /// Returns whether both have the same list at their address. Only an exposition that is served has prompts and resources.
     fn lists_as(&self, other: &Self, list: ListKind) -> bool {
         let content = |state: &Self| state.serving().map_or([0; 32], |exposition| exposition.set.list_digest(list));

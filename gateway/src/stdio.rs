@@ -323,26 +323,28 @@ impl Session {
         drop(followed);
         let is_back = !before.ptr_eq(&Weak::new());
         let mut notifications = Notifications::new(&slot, &self.shutdown, None);
-        let session = Arc::clone(self);
+        // The task must not hold the slot: its end is what the task waits for.
+        let (session, followed, mut lists) = (Arc::clone(self), Arc::downgrade(&slot), lists_of(&slot));
         self.tasks.spawn(async move {
             if is_back {
-                session.notify_all_lists().await;
+                session.notify_lists(&lists).await;
             }
             while let Notice::Message(text) = notifications.next().await {
                 session.notify_legacy(&text).await;
+                lists = followed.upgrade().map_or(lists, |slot| lists_of(&slot));
             }
             // No stream of a legacy session could end, so the client learns in this way that the tools are gone.
             if !session.shutdown.is_cancelled() {
-                session.notify_all_lists().await;
+                session.notify_lists(&lists).await;
             }
         });
         Some(slot)
     }
 
-    /// Tells a legacy client that every list has changed.
-    async fn notify_all_lists(&self) {
-        for list in ListKind::ALL {
-            self.notify_legacy(list_changed(list)).await;
+    /// Tells a legacy client that these lists have changed.
+    async fn notify_lists(&self, lists: &[ListKind]) {
+        for list in lists {
+            self.notify_legacy(list_changed(*list)).await;
         }
     }
 
@@ -352,4 +354,10 @@ impl Session {
             self.send(text.as_bytes().to_vec()).await;
         }
     }
+}
+
+/// Returns the lists of an address.
+fn lists_of(slot: &Slot) -> Vec<ListKind> {
+    let state = slot.state();
+    ListKind::ALL.into_iter().filter(|list| state.has(*list)).collect()
 }

@@ -96,9 +96,10 @@ pub(super) fn template(
     let origin = Origin::nowhere();
     let mut read = action::compile(&action, &FieldPath::default(), &mut DiagnosticSink::new(&origin, &mut found));
     read.response_type = Some(ResponseType::Text);
-    for Diagnostic { message, remedy, .. } in found.iter().filter(|found| found.is_error() && !sink.failed) {
+    // One mistake is told once.
+    let first = found.iter().find(|found| found.is_error()).filter(|_| !sink.failed);
+    if let Some(Diagnostic { message, remedy, .. }) = first {
         sink.error(at, format!("the path of its requests {message}"), remedy.clone());
-        break;
     }
     ServiceTemplate {
         info: info((name, title, description, mime_type), (annotations, icons), at, sink),

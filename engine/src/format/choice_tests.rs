@@ -178,7 +178,7 @@ fn a_text_that_exceeds_the_limit_is_of_no_use() {
     // `Asked` counts a token for four bytes.
     let (tokens, fewer) = (json.len() / 4, table.len() / 4);
     assert!(fewer < tokens && fewer * 10 > tokens * 9);
-    let uncounted = tokens / 5;
+    let uncounted = tokens / 9;
     for (limit, format, counted) in [
         (Budget::tokens(tokens), Format::Json, Some(tokens)),
         (Budget::tokens(tokens - 1), Format::Table, Some(fewer)),

@@ -19,7 +19,7 @@ pub(super) fn name_at(cursor: &str) -> Option<String> {
 pub(super) fn page<'p>(
     parts: &[(usize, &Arc<Exposition>, usize)],
     from: (usize, usize),
-    prefixes: impl Iterator<Item = &'p str> + Clone,
+    prefixes: &(impl Iterator<Item = &'p str> + Clone),
     has: impl Fn(usize, &str) -> bool,
 ) -> Page<'static> {
     let (mut text, mut listed) = (String::new(), 0);

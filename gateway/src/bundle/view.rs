@@ -107,7 +107,7 @@ impl View {
         };
         let admitted = self.admitted().filter(|(part, _)| *part >= from.0);
         let admitted: Vec<_> = admitted.map(|(part, exposition)| (part, exposition, self.rooms[part])).collect();
-        Some(list::page(&admitted, from, self.prefixes(), |part, tool| self.has(part, tool)))
+        Some(list::page(&admitted, from, &self.prefixes(), |part, tool| self.has(part, tool)))
     }
 
     /// Describes the parts that the sender may call, for the model.

@@ -98,8 +98,8 @@ fn explain_error(active: &mut ActiveCall<'_>, content: &ContentCall, error: &Ups
         }
         (
             ContentCall::Server { method: ServerMethod::ReadResource, name: Some(uri), .. },
-            UpstreamError::Rpc { code, .. },
-        ) if matches!(code, -32002 | -32602) => RpcError::resource_not_found(era, uri),
+            UpstreamError::Rpc { code: -32002 | -32602, .. },
+        ) => RpcError::resource_not_found(era, uri),
         (ContentCall::Server { .. }, UpstreamError::Rpc { code: -32602, .. }) => RpcError::invalid_params(message),
         (ContentCall::Server { .. }, UpstreamError::Rpc { code: -32601, .. }) => RpcError::method_not_found(era),
         _ => RpcError::upstream(message),

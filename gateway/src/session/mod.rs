@@ -134,6 +134,7 @@ pub(crate) enum Input {
 
 /// What to do for a message.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most are requests, and a box would be an allocation for each")]
 pub(crate) enum Action {
     /// Nothing: the message gets no answer.
     Nothing,

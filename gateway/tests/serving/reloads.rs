@@ -112,7 +112,8 @@ async fn changed_tools_are_announced_in_both_eras(workers: usize) {
         );
         let mut stream = response.bytes_stream();
         let acknowledged = event(&mut stream, "acknowledged").await;
-        assert_eq!(acknowledged["params"], json!({"_meta": tag, "notifications": {"toolsListChanged": true}}));
+        let both = json!({"toolsListChanged": true, "promptsListChanged": true});
+        assert_eq!(acknowledged["params"], json!({"_meta": tag, "notifications": both}));
         modern.push(stream);
     }
     // A change that no list shows is not announced; the next one is, once.

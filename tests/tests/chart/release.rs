@@ -94,7 +94,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_removed() -> Result<()>
         let mut left = everything(&cluster).await?;
         left.retain(|object| !before.contains(object) && !object.starts_with("namespace/"));
         let kinds = left.iter().filter(|object| object.ends_with(".tamis.dev")).count();
-        ensure!(kinds == 7 && left.len() == 7, "left: {left:#?}");
+        ensure!(kinds == 9 && left.len() == 9, "left: {left:#?}");
         Ok(Some(()))
     })
     .await?;

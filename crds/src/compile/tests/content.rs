@@ -3,7 +3,7 @@
 use tamis_config::{
     Call, NamePatterns, PromptRole, PublishedContent, Reason, ResourceContent, ServiceContent, ServiceDocument,
 };
-use tamis_engine::ResponseType;
+use tamis_engine::{JsonText, ResponseType};
 
 use super::world::{World, id, secret, served};
 use super::{Compilation, CompileEnv, compile, parse_document, said};
@@ -100,7 +100,7 @@ fn documents_of_reshapr_become_prompts_resources_and_tools() {
     assert!(prompts["get_pet"].arguments["name"].required);
     let readme = &resources["file:///project/readme.md"];
     assert_eq!(readme.content, ResourceContent::Text("Hello".to_owned()));
-    let annotations = readme.info.annotations.as_ref().map(|json| json.as_str());
+    let annotations = readme.info.annotations.as_ref().map(JsonText::as_str);
     assert_eq!(annotations, Some(r#"{"audience":["user"],"priority":0.80}"#));
     assert_eq!(resources["file:///logo.png"].content, ResourceContent::Blob("AAEC".to_owned()));
     let template = &templates["file:///project/src/{path}?mode=raw"];
@@ -236,7 +236,7 @@ fn what_is_wrong_is_said_at_its_place() {
         ),
     ] {
         let found = findings("Resources", &spec);
-        assert!(found.iter().any(|line| *line == expected), "{expected}: {found:#?}");
+        assert!(found.contains(&expected), "{expected}: {found:#?}");
     }
 }
 

@@ -4,6 +4,7 @@ use tamis_config::{CredentialRef, ProgramSource, Source};
 
 use super::world::{World, id, outcome};
 use super::{CompileEnv, compile, parse_document, said};
+use crate::diagnostic::Diagnostic;
 
 const TOOLS: &str = "tools: {t: {inputSchema: {type: object}}}";
 const ENABLED: &str =
@@ -140,7 +141,7 @@ fn no_program_runs_in_a_cluster() {
     world.add("GatewayGroup", "commands: {enabled: true}");
     let compilation = world.compile(None);
     let found = compilation.diagnostics.iter().find(|finding| finding.field == "spec.commands.enabled");
-    assert!(found.is_some_and(|found| found.is_error()), "{:?}", compilation.diagnostics);
+    assert!(found.is_some_and(Diagnostic::is_error), "{:?}", compilation.diagnostics);
     assert!(compilation.snapshot.expositions.contains_key(&id()), "everything else is served");
 }
 

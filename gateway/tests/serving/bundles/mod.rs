@@ -234,8 +234,9 @@ async fn bundle_and_part_both_admit() {
     let closed = BundleDocument { id: id("private"), access: keys("outer"), ..bundle(named) };
     assert_eq!(running.gateway.apply(&with(snapshot(&service, parts), [open, closed])).failed, []);
 
-    // The bundle, the key that is presented, and the parts whose tools are there; none if the bundle does not admit.
-    let table: &[(&str, Option<&str>, Option<&[&str]>)] = &[
+    /// The bundle, the key that is presented, and the parts whose tools are there; none if the bundle does not admit.
+    type Row = (&'static str, Option<&'static str>, Option<&'static [&'static str]>);
+    let table: &[Row] = &[
         ("public", None, Some(&["open", "hidden"])),
         ("public", Some("wrong"), Some(&["open", "hidden"])),
         ("public", Some("of-bundle"), Some(&["open", "hidden"])),

@@ -61,8 +61,9 @@ fn what_a_part_lacks_is_a_finding_of_the_bundle() {
     };
     let groupless: Edit =
         |f| f.put(Kind::Exposition, "byname", exposition(json!({"filters": ["n"], "gatewayGroup": {"name": "none"}})));
-    // What happens to the part `byname`, and what is then said; `e` is served all the while.
-    let table: &[(&str, Edit, Option<(Reason, &str)>)] = &[
+    /// What happens to the part `byname`, and what is then said; `e` is served all the while.
+    type Row = (&'static str, Edit, Option<(Reason, &'static str)>);
+    let table: &[Row] = &[
         ("nothing", |_| {}, None),
         (
             "it is deleted",
