@@ -280,6 +280,8 @@ async fn the_example_is_what_the_program_lists() -> Result<()> {
     import(&folder, &[&["-o", "time.yaml", "--name", "time", "--"], &command[..]].concat()).await?;
     let written = fs::read_to_string(folder.path().join("time.yaml"))?;
     let example = fs::read_to_string(root().join("examples/mcp-program/time.yaml"))?;
-    assert_eq!(written.replace(&time, "mcp-server-time"), example);
+    // A path is written in quotes.
+    let written = written.replace(&format!("\"{time}\""), "mcp-server-time").replace(&time, "mcp-server-time");
+    assert_eq!(written, example);
     Ok(())
 }
