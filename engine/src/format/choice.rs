@@ -195,12 +195,13 @@ impl<'a> Choice<'a, '_> {
                 None => return Some(()),
             },
         };
-        let tokens = match self.is_beyond(&text)? {
+        let beyond = self.is_beyond(&text)?;
+        let tokens = match beyond {
             true => Tokens(usize::MAX),
             false => self.counter.count_within(&text, most, self.work)?,
         };
-        if tokens <= most || self.best.is_none() {
-            let exceeds = self.request.limit.is_some() && tokens > self.request.most;
+        if !beyond && tokens <= most || self.best.is_none() {
+            let exceeds = beyond || self.request.limit.is_some() && tokens > self.request.most;
             self.best = Some(Best { format, text, tokens, exceeds });
         }
         Some(())

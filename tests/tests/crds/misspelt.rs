@@ -208,6 +208,7 @@ fn is_any(path: &str) -> bool {
         || path.contains("/enum/")
         || below(&["/input", "/default", "/body"])
         || path.starts_with("/spec/mcp/tools/") && below(&["/inputSchema", "/outputSchema", "/annotations"])
+        || path.starts_with("/spec/resources/") && below(&["/annotations", "/icons"])
         || after("patches")
         || after("test")
 }

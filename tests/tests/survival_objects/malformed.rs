@@ -147,7 +147,7 @@ async fn a_malformed_object_delays_no_other() -> Result<()> {
     for object in [
         config,
         object("ServiceManifest", "team-a", "tracker", &json!({"name": "tracker", "version": "1.0.0", "http": 1})),
-        object("Exposition", "team-a", "plain", &json!({"service": []})),
+        object("Exposition", "team-a", "plain", &json!({"service": 7})),
         object("GatewayGroup", "tamis-public", "public", &json!({"allowedNamespaces": 5})),
     ] {
         force(&env, &object).await?;
