@@ -99,7 +99,7 @@ async fn a_malformed_object_delays_no_other() -> Result<()> {
         object("ConfigurationPlan", "team-a", "worse", &json!({"endpoint": {"a": 1}})),
         // As above: a rule asks whether there is a `service`.
         object("Exposition", "team-a", "worse", &json!({"service": 7})),
-        object("Exposition", "team-a", "bad", &json!({"service": service, "filters": 3})),
+        object("Exposition", "team-a", "bad", &json!({"service": service, "configurationPlan": 3})),
         object("ToolsFilters", "team-a", "bad", &json!({"name": "bad", "service": service, "filters": "nonsense"})),
         object("GatewayGroup", "team-b", "bad", &json!({"replicas": "many", "listener": []})),
         object("GatewayConfig", "tamis-public", "bad", &json!({"gatewayGroup": "public", "digest": "x", "kind": []})),
@@ -149,7 +149,7 @@ async fn a_malformed_object_delays_no_other() -> Result<()> {
     for object in [
         config,
         object("ServiceManifest", "team-a", "tracker", &json!({"name": "tracker", "version": "1.0.0", "http": 1})),
-        object("Exposition", "team-a", "plain", &json!({"service": tracker, "filters": 3})),
+        object("Exposition", "team-a", "plain", &json!({"service": tracker, "configurationPlan": 3})),
         object("GatewayGroup", "tamis-public", "public", &json!({"allowedNamespaces": 5})),
     ] {
         force(&env, &object).await?;
