@@ -147,8 +147,8 @@ pub enum LeftOut {
 
 /// Finds the tool that a name stands for: the position of its part, and the name of the tool there.
 ///
-/// The first part that has the tool under the name counts, whoever asks: a name never stands for one tool to one caller
-/// and for another tool to another one. `has` says whether a part has a tool.
+/// The first part that has the tool under the name counts, whichever part admits the caller: a name never means different
+/// tools to different callers. `has` says whether a part has a tool.
 pub fn resolve<'p, 'n>(
     prefixes: impl IntoIterator<Item = &'p str>,
     name: &'n str,

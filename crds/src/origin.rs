@@ -116,7 +116,7 @@ impl Origin {
         found
     }
 
-    /// Returns the origin of a resource that no document has: findings about it are told at another place.
+    /// Returns the origin of a resource that no document has: findings about it are reported at another place.
     pub(crate) fn nowhere() -> Self {
         let tree = Arc::new(Node { position: Position::START, value: Value::Map(Vec::new()) });
         Self { file: "".into(), tree, is_object: false }

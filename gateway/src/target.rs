@@ -71,7 +71,7 @@ impl Target {
         }
     }
 
-    /// Returns what models are told about the tools as a whole.
+    /// Returns the description of the tools as a whole, for models.
     pub(crate) fn instructions(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Exposition(exposition) => exposition.service.document.description.as_deref().map(Cow::Borrowed),

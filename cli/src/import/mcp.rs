@@ -252,7 +252,7 @@ impl Args {
     fn compare(&self, pinned: &Pinned, endpoint: &Endpoint, found: &Listing) -> anyhow::Result<ExitCode> {
         let path = pinned.path.display();
         if pinned.endpoint != *endpoint {
-            bail!("{path} is about {}; --force writes it anew for {endpoint}", pinned.endpoint);
+            bail!("{path} is about {}; --force replaces it with one for {endpoint}", pinned.endpoint);
         }
         let changes = differences(&pinned.tools, &found.tools);
         let update = self.update && !changes.is_empty();
@@ -260,7 +260,7 @@ impl Args {
             let tools = tools(&found.tools);
             let place = pinned.manifest.origin.entry(&["mcp", "tools"]).context("the file has no `tools`")?;
             let text = splice(&pinned.text, place, &tools)
-                .map_err(|why| anyhow!("{path} cannot be updated, because {why}; --force writes it anew"))?;
+                .map_err(|why| anyhow!("{path} cannot be updated, because {why}; --force replaces it"))?;
             let read = Pinned::of(&pinned.path, &text).context("the updated file would be invalid")?;
             anyhow::ensure!(
                 differences(&read.tools, &found.tools).is_empty(),
@@ -312,7 +312,7 @@ impl Pinned {
         let mut manifests = parsed.resources.manifests.iter().filter(|manifest| manifest.spec.mcp.is_some());
         let (Some(manifest), None) = (manifests.next(), manifests.next()) else {
             bail!(
-                "{} exists, and does not pin exactly one MCP server; name another file, or write it anew with --force",
+                "{} exists, and does not pin exactly one MCP server; name another file, or replace it with --force",
                 path.display()
             );
         };

@@ -14,9 +14,9 @@ use crate::registry::{Changes, ListKind, Slot};
 #[derive(Debug)]
 pub(crate) struct Notifications {
     changes: watch::Receiver<Changes>,
-    /// The changes that the client was told of, or will be told of next.
+    /// The changes that the client was notified of, or will be notified of next.
     seen: Changes,
-    /// Lists that have changed and that the client was not told of yet.
+    /// Changed lists that the client was not notified of yet.
     pending: VecDeque<ListKind>,
     shutdown: CancellationToken,
     /// The subscription, in the modern era, and the members that name the server.

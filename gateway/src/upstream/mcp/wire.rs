@@ -333,7 +333,7 @@ impl Transport<'_> {
         }
     }
 
-    /// Returns whether a server of this era has to be told that a call is not waited for any more.
+    /// Returns whether a server of this era has to be notified that a call is not waited for any more.
     pub(super) fn needs_cancel(&self, server: Server) -> bool {
         match self {
             // The end of the connection says so.

@@ -1,4 +1,4 @@
-//! What a bundle publishes follows its parts, and its callers are told.
+//! What a bundle publishes follows its parts, and its callers are notified.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn listen(running: &Running, modern: bool) -> impl Stream<Item = Bytes> + 
 }
 
 /// Whether a stream tells of a change soon.
-async fn is_told(stream: &mut (impl Stream<Item = Bytes> + Unpin)) -> bool {
+async fn is_notified(stream: &mut (impl Stream<Item = Bytes> + Unpin)) -> bool {
     match tokio::time::timeout(Duration::from_millis(300), stream.next()).await {
         Ok(Some(Ok(event))) => String::from_utf8_lossy(&event).contains("notifications/tools/list_changed"),
         Ok(end) => panic!("the stream has ended: {end:?}"),
@@ -53,7 +53,7 @@ async fn changes_of_parts_reach_the_callers_of_the_bundle() {
     };
     let hidden = ExpositionDocument { access: Some(Access::BundleOnly), ..limited("one") };
     let regrouped = BundleDocument { parts: bundle(&[("one", "x_")]).parts, ..all.clone() };
-    // What changes, whether the callers are told, and what is listed then.
+    // What changes, whether the callers are notified, and what is listed then.
     let steps: Vec<(&str, Vec<Change>, bool, &[&str])> = vec![
         ("a part arrives", vec![serve(part("one", &service, &["get"]))], true, &["a_get"]),
         ("another one", vec![serve(part("two", &service, &["get"]))], true, &["a_get", "b_get"]),
@@ -76,7 +76,7 @@ async fn changes_of_parts_reach_the_callers_of_the_bundle() {
     for (what, changes, told, expected) in steps {
         assert_eq!(running.gateway.update(&changes).failed, [], "{what}");
         for stream in &mut streams {
-            assert_eq!(is_told(stream).await, told, "{what}");
+            assert_eq!(is_notified(stream).await, told, "{what}");
         }
         assert_eq!(listed(&running, "all").await, expected, "{what}");
     }

@@ -236,7 +236,7 @@ impl Process {
 
     /// Sends a message if the program reads messages.
     pub(in crate::upstream::mcp) fn send_now(&self, body: Bytes) {
-        // If it does not, it cannot be told.
+        // A program that does not read cannot be notified.
         let _ = self.outbox.try_send(Message { body, _held: None });
     }
 
