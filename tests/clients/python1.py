@@ -101,10 +101,6 @@ async def session(command: dict[str, Any]) -> None:
         async def read_resource(uri: str) -> Any:
             return driver.dump(await client.read_resource(AnyUrl(uri)))
 
-        async def complete(ref: dict[str, str], argument: dict[str, str]) -> Any:
-            kind = types.PromptReference if ref["type"] == "ref/prompt" else types.ResourceTemplateReference
-            return driver.dump(await client.complete(kind.model_validate(ref), argument))
-
         await driver.serve(
             {
                 "list": tools,
@@ -118,7 +114,7 @@ async def session(command: dict[str, Any]) -> None:
                 "resources": resources,
                 "templates": templates,
                 "read": read_resource,
-                "complete": complete,
+                "complete": driver.completion(types, client),
             }
         )
 

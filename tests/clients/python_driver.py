@@ -97,3 +97,13 @@ class ListChanges:
 def dump(model: Any) -> Any:
     """A model as it was on the wire."""
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def completion(types: Any, client: Any) -> Callable[..., Awaitable[Any]]:
+    """The handler of `complete`, with the types of an SDK and its client."""
+
+    async def complete(ref: dict[str, str], argument: dict[str, str]) -> Any:
+        kind = types.PromptReference if ref["type"] == "ref/prompt" else types.ResourceTemplateReference
+        return dump(await client.complete(kind.model_validate(ref), argument))
+
+    return complete

@@ -18,6 +18,7 @@ pub mod documents;
 pub mod monitors;
 pub mod page;
 pub mod prometheus;
+pub mod servers;
 pub mod walkthrough;
 
 pub use client::{CLIENTS, Client, Era, Hello, Refusal, Sdk, Target};

@@ -8,56 +8,18 @@ mod pinned;
 mod programs;
 
 use std::collections::BTreeSet;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tamis_tests::documents::{Folder, copy_folder};
-use tamis_tests::{CLIENTS, Client, Gateway, Port, root, tool};
-use tokio::process::{Child, Command};
-
-/// What the server's environment holds, and nobody may see.
-const SECRET: &str = "hush-6b1f";
-
-/// The published server; it ends when dropped.
-pub(crate) struct Everything {
-    _process: Child,
-    port: Port,
-}
-
-impl Everything {
-    /// Starts it on loopback and waits until it listens.
-    pub(crate) async fn start() -> Result<Self> {
-        tool("servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js")?;
-        let port = Port::reserve()?;
-        let process = Command::new(root().join("tests/servers/bin/mcp-server-everything"))
-            .arg("streamableHttp")
-            .env("PORT", port.number().to_string())
-            .env("SAMPLE_TOKEN", SECRET)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()?;
-        let until = Instant::now() + Duration::from_secs(60);
-        while tokio::net::TcpStream::connect(("127.0.0.1", port.number())).await.is_err() {
-            ensure!(Instant::now() < until, "the server does not listen");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Ok(Self { _process: process, port })
-    }
-
-    /// Its endpoint.
-    pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/mcp", self.port.number())
-    }
-}
+use tamis_tests::servers::{Everything, SECRET};
+use tamis_tests::{CLIENTS, Client, Gateway, root};
 
 /// `examples/mcp`, served for a server on its own port.
 async fn examples(everything: &Everything) -> Result<(Folder, Gateway)> {
     let folder = Folder::new()?;
-    let port = everything.port.number().to_string();
+    let port = everything.port().to_string();
     copy_folder(&root().join("examples/mcp"), folder.path(), &|text| text.replace("3001", &port))?;
     let gateway = Gateway::start(folder.path()).await?;
     Ok((folder, gateway))
@@ -75,7 +37,7 @@ fn text(result: &Value) -> &str {
 async fn a_published_server_is_published_twice_with_filters_of_its_own() -> Result<()> {
     let everything = Everything::start().await?;
     let (_folder, gateway) = examples(&everything).await?;
-    let port = everything.port.number().to_string();
+    let port = everything.port().to_string();
     for &(sdk, era) in CLIENTS {
         let said = format!("{sdk:?} {era:?}");
         let mut client =
@@ -128,7 +90,7 @@ async fn output_schemas_are_what_filters_leave_of_them() -> Result<()> {
     const SERVICE: &str = "service: {name: everything, version: \"2.0.0\"}";
     let everything = Everything::start().await?;
     let folder = Folder::new()?;
-    let port = everything.port.number().to_string();
+    let port = everything.port().to_string();
     let service = std::fs::read_to_string(root().join("examples/mcp/everything.yaml"))?.replace("3001", &port);
     std::fs::write(folder.path().join("everything.yaml"), service)?;
     let set = |name: &str, filter: &str, enforcement: &str| {

@@ -1,9 +1,8 @@
 //! Those of an MCP server: a published one, and one whose every byte is known.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -12,9 +11,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use serde_json::{Value, json};
 use tamis_tests::documents::Folder;
-use tamis_tests::{CLIENTS, Client, Era, Gateway, Port, Rpc, root, tool};
+use tamis_tests::servers::Everything;
+use tamis_tests::{CLIENTS, Client, Era, Gateway, Rpc};
 use tokio::net::TcpListener;
-use tokio::process::Command;
 use tokio::task::JoinHandle;
 
 fn service(url: &str) -> String {
@@ -33,23 +32,9 @@ fn exposition(name: &str, more: &str) -> String {
 
 #[tokio::test]
 async fn every_client_sees_those_of_a_published_server() -> Result<()> {
-    tool("servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js")?;
-    let port = Port::reserve()?;
-    let _process = Command::new(root().join("tests/servers/bin/mcp-server-everything"))
-        .arg("streamableHttp")
-        .env("PORT", port.number().to_string())
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .kill_on_drop(true)
-        .spawn()?;
-    let until = Instant::now() + Duration::from_secs(60);
-    while tokio::net::TcpStream::connect(("127.0.0.1", port.number())).await.is_err() {
-        ensure!(Instant::now() < until, "the server does not listen");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let everything = Everything::start().await?;
     let folder = Folder::new()?;
-    folder.write("s.yaml", &service(&format!("http://127.0.0.1:{}/mcp", port.number())))?;
+    folder.write("s.yaml", &service(&everything.url()))?;
     folder.write("all.yaml", &exposition("all", ""))?;
     folder.write(
         "some.yaml",

@@ -1,0 +1,57 @@
+//! Published MCP servers that tests call.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use tokio::process::{Child, Command};
+
+use crate::{Port, root, tool};
+
+/// What the environment of [`Everything`] holds, and no caller may see.
+pub const SECRET: &str = "hush-6b1f";
+
+/// `server-everything`, over HTTP on loopback. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Everything {
+    _process: Child,
+    port: Port,
+}
+
+impl Everything {
+    /// Starts it, and waits until it listens.
+    ///
+    /// # Errors
+    /// It is not installed, or does not listen within a minute.
+    pub async fn start() -> Result<Self> {
+        tool("servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js")?;
+        let port = Port::reserve()?;
+        let process = Command::new(root().join("tests/servers/bin/mcp-server-everything"))
+            .arg("streamableHttp")
+            .env("PORT", port.number().to_string())
+            .env("SAMPLE_TOKEN", SECRET)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        let until = Instant::now() + Duration::from_secs(60);
+        while tokio::net::TcpStream::connect(("127.0.0.1", port.number())).await.is_err() {
+            ensure!(Instant::now() < until, "the server does not listen");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(Self { _process: process, port })
+    }
+
+    /// Returns the number of its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    /// Returns the address of its endpoint.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port())
+    }
+}
