@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tamis_engine::JsonText;
 
-use crate::{ServiceTool, matches_pattern};
+use crate::{NamePatterns, ServiceTool};
 
 /// The prompts and resources of a service that do not come from its source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -201,27 +201,6 @@ impl PublishedContent {
         };
         both(&mut self.server_prompts, &other.server_prompts);
         both(&mut self.server_resources, &other.server_resources);
-    }
-}
-
-/// Names, or patterns in which `*` matches any text and `?` one character.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct NamePatterns {
-    /// What to publish; `None` publishes all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub include: Option<Vec<String>>,
-    /// What to leave out of that.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub exclude: Vec<String>,
-}
-
-impl NamePatterns {
-    /// Returns whether a name is published.
-    #[must_use]
-    pub fn selects(&self, name: &str) -> bool {
-        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches_pattern(pattern, name));
-        self.include.as_deref().is_none_or(any) && !any(&self.exclude)
     }
 }
 

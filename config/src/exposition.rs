@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tamis_engine::{Budget, Bytes, Enforcement, Factor, ReservedInput, Tokens, ToolFilter};
 use tamis_tokens::TokenizerName;
 
-use crate::{AllowedUse, Digest, PublishedContent, matches_pattern};
+use crate::{AllowedUse, Digest, NamePatterns, PublishedContent};
 
 /// An exposition's name, unique in a gateway: the last two segments of its URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -66,45 +66,10 @@ pub struct ExpositionDocument {
     /// Set if the service is an MCP server whose tools are published as it lists them. `tools` then holds the filters, by the
     /// names of tools that the server may list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub follow: Option<Follow>,
+    pub follow: Option<NamePatterns>,
     /// The prompts and resources that are published.
     #[serde(default, skip_serializing_if = "PublishedContent::is_empty")]
     pub content: PublishedContent,
-}
-
-/// Which of the tools that a server lists are published: patterns in which `*` matches any text and `?` any character.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Follow {
-    /// The tools to publish; absent for all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub include: Option<Vec<String>>,
-    /// The tools not to publish.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub exclude: Vec<String>,
-}
-
-impl Follow {
-    /// Returns a choice of tools that both choose.
-    #[must_use]
-    pub fn narrowed(&self, other: &Self) -> Self {
-        let include = match (&self.include, &other.include) {
-            (None, include) | (include, None) => include.clone(),
-            // Patterns that differ may have tools in common, which are left out.
-            (Some(own), Some(others)) => Some(own.iter().filter(|own| others.contains(own)).cloned().collect()),
-        };
-        let mut exclude = self.exclude.clone();
-        exclude.extend(other.exclude.iter().filter(|pattern| !self.exclude.contains(pattern)).cloned());
-        Self { include, exclude }
-    }
-
-    /// Returns whether a tool is published if the server lists it.
-    #[must_use]
-    pub fn selects(&self, tool: &str) -> bool {
-        let Self { include, exclude } = self;
-        let any = |patterns: &Vec<String>| patterns.iter().any(|pattern| matches_pattern(pattern, tool));
-        include.as_ref().is_none_or(any) && !any(exclude)
-    }
 }
 
 impl ExpositionDocument {

@@ -28,14 +28,14 @@ pub use allowed_use::{AllowedUse, CredentialUse, InvalidUse, parse_uses};
 pub use bundle::{BundleDocument, BundleLimits, BundlePart};
 pub use carrier::{ExpositionPayload, GatewayConfig, GatewayConfigSpec, PayloadKind, StopDocument};
 pub use content::{
-    NamePatterns, PromptArgument, PromptMessage, PromptRole, PublishedContent, ResourceContent, ResourceInfo,
-    ServiceContent, ServicePrompt, ServiceResource, ServiceTemplate,
+    PromptArgument, PromptMessage, PromptRole, PublishedContent, ResourceContent, ResourceInfo, ServiceContent,
+    ServicePrompt, ServiceResource, ServiceTemplate,
 };
 pub use exposition::{
     Access, Audit, CallLimits, CredentialGrant, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool,
-    Follow, OutputLimits, TokenSettings,
+    OutputLimits, TokenSettings,
 };
-pub use pattern::{is_tool_name, matches_pattern};
+pub use pattern::{NamePatterns, is_tool_name, matches_pattern, selects};
 pub use reason::{Condition, Reason};
 pub use same_json::{same_annotations, same_json};
 pub use service::{

@@ -1,4 +1,6 @@
-//! Names of tools, and patterns that choose among them.
+//! Names of tools, and patterns that choose among names.
+
+use serde::{Deserialize, Serialize};
 
 /// Matches a pattern in which `*` matches any text and `?` any character. Patterns and names are short, so a simple algorithm
 /// with backtracking to the last `*` is fast enough.
@@ -27,6 +29,46 @@ pub fn matches_pattern(pattern: &str, text: &str) -> bool {
         }
     }
     pattern[p..].iter().all(|c| *c == b'*')
+}
+
+/// Names, or patterns in which `*` matches any text and `?` any character.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NamePatterns {
+    /// What to publish; `None` publishes all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include: Option<Vec<String>>,
+    /// What to leave out of that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+}
+
+impl NamePatterns {
+    /// Returns whether a name is published.
+    #[must_use]
+    pub fn selects(&self, name: &str) -> bool {
+        selects(self.include.as_deref(), &self.exclude, name)
+    }
+
+    /// Returns a choice of names that both choose.
+    #[must_use]
+    pub fn narrowed(&self, other: &Self) -> Self {
+        let include = match (&self.include, &other.include) {
+            (None, include) | (include, None) => include.clone(),
+            // Patterns that differ may have names in common, which are left out.
+            (Some(own), Some(others)) => Some(own.iter().filter(|own| others.contains(own)).cloned().collect()),
+        };
+        let mut exclude = self.exclude.clone();
+        exclude.extend(other.exclude.iter().filter(|pattern| !self.exclude.contains(pattern)).cloned());
+        Self { include, exclude }
+    }
+}
+
+/// Returns whether a name is among those that `include` names, or among all without it, and not among those that `exclude` names.
+#[must_use]
+pub fn selects(include: Option<&[String]>, exclude: &[String], name: &str) -> bool {
+    let any = |patterns: &[String]| patterns.iter().any(|pattern| matches_pattern(pattern, name));
+    include.is_none_or(any) && !any(exclude)
 }
 
 /// Returns whether a name can be that of a tool. The conformance suite of MCP is stricter than its text.

@@ -2,6 +2,8 @@
 
 mod content;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::HeaderMap;
 use serde::Deserialize;
@@ -18,6 +20,8 @@ use crate::mcp::{Era, Params, RpcError, arguments, headers};
 use crate::registry::ListKind;
 use crate::target::Target;
 use crate::trace::Parent;
+
+pub(crate) use self::content::OF_SERVER;
 
 /// What a request asks for.
 #[derive(Debug)]
@@ -106,26 +110,43 @@ fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
         let given = given.map_err(|e| RpcError::invalid_params(e.0))?;
         headers::check_params(headers, rules, given.root(), request.era)?;
     }
-    let hops = request.headers.map_or(0, hops::hop_count);
-    if hops::is_loop(hops) {
-        return Err(RpcError::looped());
+    let mut call = request.call(exposition, tool)?;
+    call.bundle = bundle;
+    call.arguments = params.arguments.map(|raw| source.slice_ref(raw.get().as_bytes()));
+    if let Some(name) = caller {
+        call.caller = call.caller.named(name);
     }
-    Ok(ToolCall {
-        exposition,
-        bundle,
-        hops,
-        id: source.slice_ref(request.id.get().as_bytes()),
-        tool,
-        content: None,
-        arguments: params.arguments.map(|raw| source.slice_ref(raw.get().as_bytes())),
-        era: request.era,
-        caller: caller.map_or_else(|| request.caller.clone(), |name| request.caller.named(name)),
-        parent: if request.is_traced { Parent::read(params, request.headers) } else { Parent::default() },
-    })
+    Ok(call)
+}
+
+impl Request<'_> {
+    /// Returns the call of a tool, or of something else, by its number in the exposition: without arguments, and not through a
+    /// bundle.
+    ///
+    /// # Errors
+    /// The request has passed too many gateways.
+    fn call(&self, exposition: Arc<Exposition>, number: usize) -> Result<ToolCall, RpcError> {
+        let hops = self.headers.map_or(0, hops::hop_count);
+        if hops::is_loop(hops) {
+            return Err(RpcError::looped());
+        }
+        Ok(ToolCall {
+            exposition,
+            bundle: None,
+            hops,
+            id: self.source.slice_ref(self.id.get().as_bytes()),
+            tool: number,
+            content: None,
+            arguments: None,
+            era: self.era,
+            caller: self.caller.clone(),
+            parent: if self.is_traced { Parent::read(self.params, self.headers) } else { Parent::default() },
+        })
+    }
 }
 
 /// Shortens a name that a caller sent, for a message.
-fn shown(name: &str) -> &str {
+pub(crate) fn shown(name: &str) -> &str {
     let end = name.char_indices().nth(64).map_or(name.len(), |(at, _)| at);
     &name[..end]
 }

@@ -15,19 +15,19 @@
 //! acks              results of documents         streamed
 //! access            callers and their keys       pure
 //! exposition        programs, lists, limits      immutable
-//! bundle            several behind one address   read anew for each request
+//! bundle            several expositions          their state is read for each request
 //! target            what a request addresses
 //! service           upstream, input schemas      held once for equal services
 //! call              validate, call, filter, answer, count
 //! validation        arguments: parsed, validated, converted for an alias
-//! prompts           prompts, filled                pure
-//! passing           results of servers, as spans   pure
+//! prompts           prompts, filled              pure
+//! passing           results of servers, as spans pure
 //! refusals          log lines for refused requests, sampled
 //! memory            a budget in bytes for all calls
 //! shares            resources by exposition      pure
 //! sampler           tokens of a sample           a thread
 //! upstream          a module for each kind of source
-//! programs          programs that are upstreams    started and ended
+//! programs          programs that are upstreams  started and ended
 //! trace             spans of calls
 //! ```
 
@@ -36,6 +36,7 @@ mod acks;
 mod admin;
 mod arguments;
 mod audit;
+mod backoff;
 mod bundle;
 mod call;
 pub mod cluster;

@@ -8,11 +8,11 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use tamis_config::NamePatterns;
 
-use crate::dispatch::cacheable_of;
+use crate::dispatch::{OF_SERVER, cacheable_of};
 use crate::exposition::{Content, Exposition, ServerMethod};
 use crate::mcp::Era;
 use crate::mcp::encode::{self, Sink as _};
-use crate::mcp::message::string;
+use crate::mcp::message::{check_complete, string};
 
 /// What is wrong with a result that has not the members of its method.
 const NO_RESULT: &str = "is not a result of the method";
@@ -68,11 +68,7 @@ pub(crate) fn write(
     let content = exposition.content().ok_or(NO_RESULT)?;
     let object = result.first() == Some(&b'{');
     let parsed: ServerResult<'_> = serde_json::from_slice(result).ok().filter(|_| object).ok_or(NO_RESULT)?;
-    match parsed.result_type.map(RawValue::get) {
-        None | Some(r#""complete""#) => {}
-        Some(r#""input_required""#) => return Err("asks the caller for input, which the gateway does not pass on"),
-        Some(_) => return Err("has a `resultType` that is not known"),
-    }
+    check_complete(parsed.result_type)?;
     let mut out = Vec::with_capacity(result.len() + id.len() + 512);
     encode::open_result(&mut out, id);
     out.put("{");
@@ -102,7 +98,7 @@ pub(crate) fn write(
                     return Err("has a cursor of more than 4 KiB");
                 }
                 out.put(",\"nextCursor\":");
-                encode::string(&mut out, &format!("s.{next}"));
+                encode::string(&mut out, &format!("{OF_SERVER}{next}"));
             }
         }
         ServerMethod::GetPrompt => {

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use tamis_config::placeholder::{Piece, pieces};
 use tamis_config::{PromptArgument, PromptMessage, ServicePrompt};
 
+use crate::dispatch::shown;
 use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::message::string;
 
@@ -75,12 +76,6 @@ pub(crate) fn render(prompt: &ServicePrompt, arguments: Option<&RawValue>) -> Re
     }
     out.push(']');
     Ok(out)
-}
-
-/// Returns the beginning of a name that a caller sent.
-fn shown(name: &str) -> &str {
-    let end = name.char_indices().nth(64).map_or(name.len(), |(at, _)| at);
-    &name[..end]
 }
 
 /// Reads arguments: an object whose values are strings.

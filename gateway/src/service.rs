@@ -79,23 +79,17 @@ impl Service {
                 contract.map(|c| (name.clone(), c)).map_err(|e| format!("tool {name}: input schema: {e}"))
             })
             .collect::<Result<_, _>>()?;
-        let mut server_info = String::from("{\"name\":");
-        encode::string(&mut server_info, &document.name);
-        server_info.push_str(",\"version\":");
-        encode::string(&mut server_info, &document.version);
-        server_info.push('}');
+        let server_info = encode::server_info(&document.name, &document.version);
         Ok(Self {
             document: Arc::clone(document),
             digest: digest.clone(),
             upstream,
             contracts,
-            server_meta: format!("\"io.modelcontextprotocol/serverInfo\":{server_info}").into(),
+            server_meta: encode::server_meta(&server_info),
             server_info,
         })
     }
-}
 
-impl Service {
     /// Returns whether a header may have to repeat an argument of a tool.
     pub(crate) fn has_param_headers(&self) -> bool {
         self.contracts.values().any(|contract| !contract.param_headers.is_empty())

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use tamis_config::{
     NamePatterns, PromptArgument, PromptMessage, PublishedContent, Reason, ServiceDocument, ServicePrompt, Source,
-    matches_pattern,
 };
 use tamis_engine::Enforcement;
 
 use super::expose::Stop;
+use super::selection::{Selected, Words};
 use super::service::Services;
 use super::size::{self, MAX_SERVICE_BYTES};
-use super::template::{is_name, literal, placeholders, without_dollars};
+use super::template::{is_name, placeholders, without_dollars};
 use super::unusable::Unusables;
 use super::{duplicate_names, resources};
 use crate::diagnostic::did_you_mean;
@@ -176,7 +176,7 @@ impl Adding {
 /// Checks a prompt and converts it for the gateway. Errors leave the result unspecified, because it is not published then.
 fn prompt(name: &str, spec: &PromptSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> ServicePrompt {
     let PromptSpec { title, description, arguments: declared, result } = spec;
-    if name.trim().is_empty() || name.len() > 128 || name.chars().any(char::is_control) {
+    if !is_short_line(name) {
         sink.error(at, "is not a valid name of a prompt", "use one line of 1 to 128 characters");
     }
     if declared.len() > MAX_PROMPT_PARTS {
@@ -259,8 +259,12 @@ fn message(
         };
         sink.warning(at, format!("there is no argument `{name}`, so `{{{name}}}` is text"), remedy);
     }
-    debug_assert!(literal(&text).len() <= text.len());
     text
+}
+
+/// Returns whether a text is one line of 1 to 128 bytes, as names of prompts and resources are.
+pub(super) fn is_short_line(text: &str) -> bool {
+    !text.trim().is_empty() && text.len() <= 128 && !text.chars().any(char::is_control)
 }
 
 /// Checks the allowed values of an argument or of a variable.
@@ -341,7 +345,7 @@ fn patterns(selection: Option<&ContentSelection>) -> NamePatterns {
     NamePatterns { include, exclude }
 }
 
-/// Checks that names exist: an excluded prompt with a misspelt name would be published.
+/// Checks that names exist.
 fn check(
     resource: &Resource<ExpositionSpec>,
     field: &str,
@@ -351,24 +355,11 @@ fn check(
 ) -> Result<(), Stop> {
     let Some(ContentSelection { include, exclude }) = selection else { return Ok(()) };
     let at = FieldPath::spec([field]);
-    let included = include.iter().flatten().enumerate().map(|(index, p)| (at.key("include").index(index), p, true));
-    let excluded = exclude.iter().enumerate().map(|(index, p)| (at.key("exclude").index(index), p, false));
-    for (path, pattern, included) in included.chain(excluded) {
-        if names.iter().any(|name| *name == pattern || matches_pattern(pattern, name)) {
-            continue;
-        }
-        if !pattern.contains(['*', '?']) {
-            let remedy = match did_you_mean(pattern, names.iter().copied()) {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => "remove it, or add it to the Prompts or Resources of the service".to_owned(),
-            };
-            let message = format!("the service has no `{pattern}` among its {field}");
-            return Err(Stop::new(Reason::ToolNotFound, path, message, remedy));
-        }
-        if included {
-            let remedy = "compare it with the Prompts and Resources of the service";
-            found.push(resource.origin.warning(&path, "matches nothing", remedy));
-        }
-    }
-    Ok(())
+    let selected = Selected { include: include.as_deref(), exclude, origin: &resource.origin, at };
+    let words = Words {
+        unknown: &|name| format!("the service has no `{name}` among its {field}"),
+        remedy: "remove it, or add it to the Prompts or Resources of the service",
+        unmatched: ("matches nothing", "compare it with the Prompts and Resources of the service"),
+    };
+    selected.check(names, &[], &words, found)
 }

@@ -1,7 +1,7 @@
 //! Selects the filters of an exposition whose service follows an MCP server: which tools there are is known at run time only.
 
 use indexmap::IndexMap;
-use tamis_config::{ExpositionTool, Follow, Reason, ServiceDocument, is_tool_name};
+use tamis_config::{ExpositionTool, NamePatterns, Reason, ServiceDocument, is_tool_name};
 use tamis_engine::Enforcement;
 
 use super::Degraded;
@@ -20,7 +20,7 @@ impl Exposer<'_, '_> {
         document: &ServiceDocument,
         chosen: &Chosen<'_>,
         enforcement: Enforcement,
-    ) -> Result<(IndexMap<String, ExpositionTool>, Follow), Stop> {
+    ) -> Result<(IndexMap<String, ExpositionTool>, NamePatterns), Stop> {
         if enforcement == Enforcement::Enforced {
             let message =
                 "the service follows its MCP server (`mcp.follow`), and `Enforced` needs tools that are pinned";
@@ -32,7 +32,7 @@ impl Exposer<'_, '_> {
             return Err(no_filter(document));
         }
         let ToolSelection { include, exclude } = self.resource.spec.tools.clone().unwrap_or_default();
-        let mut follow = Follow { include, exclude };
+        let mut follow = NamePatterns { include, exclude };
         let mut tools: IndexMap<String, ExpositionTool> = IndexMap::new();
         let last_good = self.previous.filter(|previous| previous.document.enforcement == enforcement);
         let last_good = |tool: &str, set: &str| {

@@ -18,6 +18,7 @@ mod pause;
 mod plan;
 mod resources;
 mod schema;
+mod selection;
 mod service;
 mod size;
 mod stale;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tamis_config::{
-    Access, BundleDocument, BundlePart, CallLimits, ExpositionDocument, ExpositionId, Follow, PublishedContent,
+    Access, BundleDocument, BundlePart, CallLimits, ExpositionDocument, ExpositionId, NamePatterns, PublishedContent,
     Snapshot,
 };
 use tamis_engine::ReservedInput;
@@ -165,9 +165,10 @@ fn older(previous: &Previous<'_>, next: &ExpositionDocument, resources: &Resourc
     if let Some(follow) = &kept.follow {
         let next = match &next.follow {
             Some(next) if same => next.clone(),
-            Some(_) | None => {
-                Follow { include: Some(next.tools.keys().filter(|_| same).cloned().collect()), exclude: Vec::new() }
-            }
+            Some(_) | None => NamePatterns {
+                include: Some(next.tools.keys().filter(|_| same).cloned().collect()),
+                exclude: Vec::new(),
+            },
         };
         kept.follow = Some(follow.narrowed(&next));
     } else {

@@ -8,7 +8,7 @@ use tamis_config::{Reason, ResourceContent, ResourceInfo, ServiceResource, Servi
 use tamis_engine::{JsonText, ResponseType};
 
 use super::action;
-use super::content::check_values;
+use super::content::{check_values, is_short_line};
 use super::template::{is_name, literal, placeholders};
 use crate::origin::FieldPath;
 use crate::resources::{ActionSpec, ArgSpec, ArgType, RequestSpec, ResourceSpec, ResourceTemplateSpec};
@@ -96,7 +96,7 @@ pub(super) fn template(
     let origin = Origin::nowhere();
     let mut read = action::compile(&action, &FieldPath::default(), &mut DiagnosticSink::new(&origin, &mut found));
     read.response_type = Some(ResponseType::Text);
-    // One mistake is told once.
+    // One message for one mistake.
     let first = found.iter().find(|found| found.is_error()).filter(|_| !sink.failed);
     if let Some(Diagnostic { message, remedy, .. }) = first {
         sink.error(at, format!("the path of its requests {message}"), remedy.clone());
@@ -188,7 +188,7 @@ fn info(
     at: &FieldPath,
     sink: &mut DiagnosticSink<'_>,
 ) -> ResourceInfo {
-    if name.trim().is_empty() || name.len() > 128 || name.chars().any(char::is_control) {
+    if !is_short_line(name) {
         sink.error(&at.key("name"), "must be one line of 1 to 128 characters", "write 1 to 128 characters");
     }
     let is_media_type = |text: &String| {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{ExpositionTool, Reason, ServiceDocument, ServiceTool, matches_pattern};
+use tamis_config::{ExpositionTool, Reason, ServiceDocument, ServiceTool, selects};
 use tamis_engine::{Enforcement, ToolFilter};
 
 use super::Degraded;
 use super::expose::{Chosen, Exposer, Stop, conditions, judge};
 use super::filters::{Conditions, FilterVerdict};
+use super::selection::{Selected, Words};
 use super::service::Service;
-use crate::diagnostic::did_you_mean;
 use crate::origin::{FieldPath, Origin};
 use crate::resources::{ExpositionSpec, ToolSelection, ToolsFiltersSpec};
 use crate::{Diagnostic, Resource};
@@ -253,7 +253,8 @@ struct Selection<'r> {
 }
 
 impl<'r> Selection<'r> {
-    /// An unknown name stops the exposition: otherwise an excluded tool with a misspelled name would be published.
+    /// # Errors
+    /// [`Selected::check`].
     fn new(
         resource: &'r Resource<ExpositionSpec>,
         service: &ServiceDocument,
@@ -264,34 +265,19 @@ impl<'r> Selection<'r> {
             return Ok(Self { include: None, exclude: &[] });
         };
         let at = FieldPath::spec(["tools"]);
-        let included = include.iter().flatten().enumerate().map(|(index, p)| (at.key("include").index(index), p, true));
-        let excluded = exclude.iter().enumerate().map(|(index, p)| (at.key("exclude").index(index), p, false));
-        for (path, pattern, included) in included.chain(excluded) {
-            if service.tools.keys().chain(lost).any(|tool| matches_pattern(pattern, tool)) {
-                continue;
-            }
-            if !pattern.contains(['*', '?']) {
-                let remedy = match did_you_mean(pattern, service.tools.keys().map(String::as_str)) {
-                    Some(name) => format!("did you mean `{name}`?"),
-                    None => "remove it, or add the tool to the ServiceManifest".to_owned(),
-                };
-                let message = format!("service {} has no tool `{pattern}`", service.name);
-                return Err(Stop::new(Reason::ToolNotFound, path, message, remedy));
-            }
-            if included {
-                diagnostics.push(resource.origin.warning(
-                    &path,
-                    "matches no tool",
-                    "compare it with the ServiceManifest",
-                ));
-            }
-        }
+        let selected = Selected { include: include.as_deref(), exclude, origin: &resource.origin, at };
+        let names: Vec<&str> = service.tools.keys().map(String::as_str).collect();
+        let words = Words {
+            unknown: &|tool| format!("service {} has no tool `{tool}`", service.name),
+            remedy: "remove it, or add the tool to the ServiceManifest",
+            unmatched: ("matches no tool", "compare it with the ServiceManifest"),
+        };
+        selected.check(&names, lost, &words, diagnostics)?;
         Ok(Self { include: include.as_deref(), exclude })
     }
 
     fn selects(&self, tool: &str) -> bool {
-        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches_pattern(pattern, tool));
-        self.include.is_none_or(any) && !any(self.exclude)
+        selects(self.include, self.exclude, tool)
     }
 }
 

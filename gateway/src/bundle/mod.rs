@@ -117,9 +117,7 @@ impl Bundle {
         };
         let part =
             |part: &BundlePart| Part { path: document.id_of(part).to_string().into(), prefix: part.prefix.clone() };
-        let mut server_info = String::from("{\"name\":");
-        encode::string(&mut server_info, &document.id.name);
-        server_info.push_str(concat!(",\"version\":\"", env!("CARGO_PKG_VERSION"), "\"}"));
+        let server_info = encode::server_info(&document.id.name, env!("CARGO_PKG_VERSION"));
         Ok(Self {
             digest: digest(document),
             access: document.access.clone(),
@@ -130,7 +128,7 @@ impl Bundle {
             limiter,
             series,
             totals,
-            server_meta: format!("\"io.modelcontextprotocol/serverInfo\":{server_info}").into(),
+            server_meta: encode::server_meta(&server_info),
             server_info,
         })
     }

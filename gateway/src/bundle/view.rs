@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tamis_config::Access;
 use tamis_config::bundle::{resolve, rooms};
 
 use super::{Bundle, list};
@@ -125,9 +126,8 @@ impl View {
 
     /// Returns whether answers may differ between callers: the bundle or a part asks who they are.
     pub(crate) fn is_private(&self) -> bool {
-        let parts = self.parts.iter().flatten().map(|exposition| exposition.access.as_ref());
-        let mut all = std::iter::once(self.bundle.access.as_ref()).chain(parts);
-        all.any(|access| access.is_some_and(tamis_config::Access::authenticates))
+        self.bundle.access.as_ref().is_some_and(Access::authenticates)
+            || self.parts.iter().flatten().any(|exposition| exposition.is_private())
     }
 
     /// Returns whether a header may have to repeat an argument of a tool.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tamis_engine::Enforcement;
 
 use super::explain::{category, explain_read};
-use super::{ActiveCall, call_context};
+use super::{ActiveCall, call_context, note_exhausted};
 use crate::compute::NotRun;
 use crate::dispatch::cacheable_of;
 use crate::exposition::{Exposition, ServerMethod};
@@ -20,7 +20,7 @@ use crate::mcp::arguments;
 use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::{Era, RpcError};
 use crate::memory::{Chain, Exhausted};
-use crate::metrics::{Outcome, Rejection};
+use crate::metrics::Outcome;
 use crate::offload::{LIGHT_WRITTEN, Work};
 use crate::upstream::{Passed, UpstreamError};
 
@@ -76,9 +76,7 @@ pub(super) async fn perform(
         Err(error) => {
             active.gateway.metrics.upstream(category(&error), begun.elapsed());
             if let UpstreamError::Exhausted { .. } = error {
-                active.outcome = Outcome::Error;
-                exposition.series.rejected(&active.gateway.metrics, Rejection::Memory);
-                active.gateway.refusals.note(Rejection::Memory, Some(&exposition.id), Default::default());
+                note_exhausted(active);
                 return Err(Exhausted);
             }
             let error = explain_error(active, content, &error);
@@ -177,17 +175,9 @@ fn write_contents(
     }
     let mut out = Vec::with_capacity(text.len() + id.len() + uri.len() + 256);
     encode::open_result(&mut out, id);
-    out.put("{\"contents\":[{\"uri\":");
-    encode::string(&mut out, uri);
-    if let Some(kind) = kind {
-        out.put(",\"mimeType\":");
-        encode::string(&mut out, kind);
-    }
-    out.put(",\"");
-    out.put(member);
-    out.put("\":");
-    encode::string(&mut out, text);
-    out.put("}]");
+    out.put("{\"contents\":[");
+    encode::resource(&mut out, uri, kind, (member, text));
+    out.put("]");
     if era == Era::Modern {
         out.put(&cacheable_of(exposition));
     }

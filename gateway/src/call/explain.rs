@@ -1,7 +1,7 @@
 //! Explains a call that failed upstream: to the caller, in metrics and in the log.
 
 use bytes::Bytes;
-use tamis_config::{CredentialRef, ServiceTool};
+use tamis_config::ServiceTool;
 use tamis_engine::Enforcement;
 
 use super::ActiveCall;
@@ -26,6 +26,16 @@ pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
     }
 }
 
+/// Returns the outcome that a failed call counts as.
+fn outcome(error: &UpstreamError) -> Outcome {
+    match error {
+        UpstreamError::Argument { .. } => Outcome::InvalidArguments,
+        UpstreamError::Timeout { .. } => Outcome::Timeout,
+        UpstreamError::Credential(_) | UpstreamError::CredentialUse(_) => Outcome::Error,
+        _ => Outcome::UpstreamError,
+    }
+}
+
 /// Returns the text that explains a failed call to its caller. Under `Enforced` it holds nothing of the upstream's
 /// answer.
 pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error: &UpstreamError) -> String {
@@ -33,12 +43,7 @@ pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error
     let advisory = exposition.enforcement == Enforcement::Advisory;
     let limit = active.limits.output;
     let allows = |text: &str| exposition.allows(text, limit);
-    active.outcome = match error {
-        UpstreamError::Argument { .. } => Outcome::InvalidArguments,
-        UpstreamError::Timeout { .. } => Outcome::Timeout,
-        UpstreamError::Credential(_) | UpstreamError::CredentialUse(_) => Outcome::Error,
-        _ => Outcome::UpstreamError,
-    };
+    active.outcome = outcome(error);
     let mut message = match error {
         UpstreamError::Argument { .. } => return format!("Invalid arguments: {error}"),
         UpstreamError::Status { status, mapped, body } => {
@@ -68,19 +73,7 @@ pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error
              `tamis import mcp --update`."
         ),
         UpstreamError::Malformed(_) if !advisory => "The upstream's answer could not be read.".to_owned(),
-        UpstreamError::Credential(credential) => {
-            let event = "credential is not available";
-            withheld(active, Some(credential), event, "The gateway has no credential for the upstream.")
-        }
-        UpstreamError::CredentialUse(credential) => {
-            let event = "credential may not be used for this request";
-            withheld(active, Some(credential), event, "The gateway may not use its credential for this request.")
-        }
-        UpstreamError::CredentialReturned => {
-            let event = "answer withheld: it contains the credential that it was called with";
-            withheld(active, None, event, "The upstream's answer was withheld: it contains a credential.")
-        }
-        other => format!("{}.", capitalised(&other.to_string())),
+        other => other_text(active, other),
     };
     let executed = matches!(
         error,
@@ -98,12 +91,7 @@ pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error
 
 /// Returns the text that explains a failed read to its caller: one line, without data of the upstream.
 pub(super) fn explain_read(active: &mut ActiveCall<'_>, error: &UpstreamError) -> String {
-    active.outcome = match error {
-        UpstreamError::Argument { .. } => Outcome::InvalidArguments,
-        UpstreamError::Timeout { .. } => Outcome::Timeout,
-        UpstreamError::Credential(_) | UpstreamError::CredentialUse(_) => Outcome::Error,
-        _ => Outcome::UpstreamError,
-    };
+    active.outcome = outcome(error);
     match error {
         UpstreamError::Status { status, mapped: _, body } => {
             active.status = *status;
@@ -115,24 +103,29 @@ pub(super) fn explain_read(active: &mut ActiveCall<'_>, error: &UpstreamError) -
             active.output = Some(message.clone());
             format!("The upstream answered with error {code}.")
         }
-        UpstreamError::Credential(credential) => {
-            let event = "credential is not available";
-            withheld(active, Some(credential), event, "The gateway has no credential for the upstream.")
-        }
-        UpstreamError::CredentialUse(credential) => {
-            let event = "credential may not be used for this request";
-            withheld(active, Some(credential), event, "The gateway may not use its credential for this request.")
-        }
-        UpstreamError::CredentialReturned => {
-            let event = "answer withheld: it contains the credential that it was called with";
-            withheld(active, None, event, "The upstream's answer was withheld: it contains a credential.")
-        }
-        other => format!("{}.", capitalised(&other.to_string())),
+        other => other_text(active, other),
     }
 }
 
-/// Logs an error of a credential. Returns the text for the caller, which does not name the credential.
-fn withheld(active: &ActiveCall<'_>, credential: Option<&CredentialRef>, event: &'static str, text: &str) -> String {
+/// Returns the text for an error that holds nothing of the upstream's answer. An error of a credential is logged: its text
+/// does not name the credential.
+fn other_text(active: &ActiveCall<'_>, error: &UpstreamError) -> String {
+    let (credential, event, text) = match error {
+        UpstreamError::Credential(credential) => {
+            (Some(credential), "credential is not available", "The gateway has no credential for the upstream.")
+        }
+        UpstreamError::CredentialUse(credential) => (
+            Some(credential),
+            "credential may not be used for this request",
+            "The gateway may not use its credential for this request.",
+        ),
+        UpstreamError::CredentialReturned => (
+            None,
+            "answer withheld: it contains the credential that it was called with",
+            "The upstream's answer was withheld: it contains a credential.",
+        ),
+        other => return format!("{}.", capitalised(&other.to_string())),
+    };
     let (secret, key) = (credential.map(|c| c.name.as_str()), credential.map(|c| c.key.as_str()));
     tracing::error!(exposition = %active.exposition.id, tool = active.tool, secret, key, "{event}");
     text.to_owned()

@@ -248,9 +248,7 @@ fn executed(declared: &ServiceTool) -> &'static str {
 /// Handles a call for which there is no memory. If the upstream may have executed a mutating call, the caller gets an
 /// answer that says so, since an error that can be retried would execute the call twice.
 fn exhausted(active: &mut ActiveCall<'_>, declared: &ServiceTool, sent: bool) -> Result<Chain, Exhausted> {
-    active.outcome = Outcome::Error;
-    active.exposition.series.rejected(&active.gateway.metrics, Rejection::Memory);
-    active.gateway.refusals.note(Rejection::Memory, Some(&active.exposition.id), Default::default());
+    note_exhausted(active);
     if active.held.can_never_fit() {
         // A retry can never succeed, so the caller must not be invited to one.
         let executed = if sent { executed(declared) } else { "" };
@@ -265,6 +263,13 @@ fn exhausted(active: &mut ActiveCall<'_>, declared: &ServiceTool, sent: bool) ->
         return Ok(failure(active, message));
     }
     Err(Exhausted)
+}
+
+/// Counts and reports that there was no memory for a call.
+fn note_exhausted(active: &mut ActiveCall<'_>) {
+    active.outcome = Outcome::Error;
+    active.exposition.series.rejected(&active.gateway.metrics, Rejection::Memory);
+    active.gateway.refusals.note(Rejection::Memory, Some(&active.exposition.id), Default::default());
 }
 
 /// Checks the arguments. Returns the tool that is called, the arguments to send upstream, and the options that the

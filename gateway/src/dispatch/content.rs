@@ -2,24 +2,21 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Request, Task, cacheable, complete, shown, write_page};
 use crate::call::{ContentCall, ToolCall};
 use crate::exposition::{Content, ContentList, Exposition, Found, ServerMethod};
-use crate::hops;
 use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::message::string;
 use crate::mcp::{Era, RpcError};
 use crate::prompts;
 use crate::target::Target;
-use crate::trace::Parent;
-use tamis_config::{ResourceContent, ServiceResource};
+use tamis_config::ResourceContent;
 
-/// Before the cursors of a server's list. The documents' own cursors have no dot.
-const OF_SERVER: &str = "s.";
+/// What comes before the cursors of a server's list. The documents' own cursors have no dot.
+pub(crate) const OF_SERVER: &str = "s.";
 /// The most values of a completion, as the protocol says.
 const MAX_COMPLETIONS: usize = 100;
 
@@ -125,8 +122,12 @@ fn read(asked: Asked<'_>) -> Result<Task, RpcError> {
     let service = &exposition.service;
     match content.find(service, &uri) {
         Some(Found::Own(resource)) => {
+            let content = match &resource.content {
+                ResourceContent::Text(text) => ("text", text.as_str()),
+                ResourceContent::Blob(blob) => ("blob", blob.as_str()),
+            };
             let mut result = String::from("{\"contents\":[");
-            write_contents(&mut result, &uri, resource);
+            encode::resource(&mut result, &uri, resource.info.mime_type.as_deref(), content);
             result.put("]");
             if request.era == Era::Modern {
                 result.put(&cacheable(request.target));
@@ -161,22 +162,6 @@ fn read(asked: Asked<'_>) -> Result<Task, RpcError> {
         }
         None => Err(RpcError::resource_not_found(request.era, &uri)),
     }
-}
-
-fn write_contents(out: &mut String, uri: &str, resource: &ServiceResource) {
-    out.put("{\"uri\":");
-    encode::string(out, uri);
-    if let Some(kind) = &resource.info.mime_type {
-        out.put(",\"mimeType\":");
-        encode::string(out, kind);
-    }
-    let (member, text) = match &resource.content {
-        ResourceContent::Text(text) => ("text", text),
-        ResourceContent::Blob(blob) => ("blob", blob),
-    };
-    out.extend([",\"", member, "\":"]);
-    encode::string(out, text);
-    out.put("}");
 }
 
 #[derive(Deserialize)]
@@ -269,20 +254,6 @@ fn pass(asked: Asked<'_>, method: ServerMethod, name: Option<String>, params: St
 
 fn call(asked: Asked<'_>, number: usize, content: ContentCall) -> Result<Task, RpcError> {
     let Asked { request, exposition, content: _ } = asked;
-    let hops = request.headers.map_or(0, hops::hop_count);
-    if hops::is_loop(hops) {
-        return Err(RpcError::looped());
-    }
-    Ok(Task::Call(ToolCall {
-        exposition: Arc::clone(exposition),
-        bundle: None,
-        hops,
-        id: request.source.slice_ref(request.id.get().as_bytes()),
-        tool: number,
-        content: Some(content),
-        arguments: None::<Bytes>,
-        era: request.era,
-        caller: request.caller.clone(),
-        parent: if request.is_traced { Parent::read(request.params, request.headers) } else { Parent::default() },
-    }))
+    let call = request.call(Arc::clone(exposition), number)?;
+    Ok(Task::Call(ToolCall { content: Some(content), ..call }))
 }

@@ -350,13 +350,17 @@ impl Exposition {
     /// Returns what it publishes of what its server lists; none for pinned tools.
     fn followed_tools(&self) -> Option<FollowedTools> {
         let document = self.followed.as_ref()?;
-        let listed = self.listed().unwrap_or_default();
         let follow = document.follow.as_ref()?;
-        // Before the server was reached, no name has been compared.
         let names = document.tools.keys().chain(follow.include.iter().flatten()).chain(&follow.exclude);
-        let names = names.filter(|_| self.listed().is_some());
-        let unmatched = names.filter(|name| !listed.tools.keys().any(|tool| matches_pattern(name, tool)));
-        let unmatched: BTreeSet<&String> = unmatched.collect();
+        let (listed, unmatched) = match self.listed() {
+            Some(listed) => {
+                let is_unmatched = |name: &&String| !listed.tools.keys().any(|tool| matches_pattern(name, tool));
+                let unmatched: BTreeSet<&String> = names.filter(is_unmatched).collect();
+                (listed, unmatched)
+            }
+            // Before the server was reached, no name has been compared.
+            None => Default::default(),
+        };
         Some(FollowedTools {
             tools: self.tools().len(),
             unfiltered: self.tools().values().filter(|tool| !tool.filtered).count(),

@@ -3,6 +3,7 @@
 //! answer.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tamis_engine::{Parts, Structured, json};
@@ -42,6 +43,37 @@ impl Sink for Vec<u8> {
 /// Writes `text` as a JSON string, quotes included.
 pub(crate) fn string(out: &mut impl Sink, text: &str) {
     out.put_string(text);
+}
+
+/// Returns `{"name":..,"version":..}`, as servers say who they are.
+pub(crate) fn server_info(name: &str, version: &str) -> String {
+    let mut out = String::from("{\"name\":");
+    string(&mut out, name);
+    out.push_str(",\"version\":");
+    string(&mut out, version);
+    out.push('}');
+    out
+}
+
+/// Returns the member of a modern `_meta` that names the server, from its [`server_info`].
+pub(crate) fn server_meta(info: &str) -> Arc<str> {
+    format!("\"io.modelcontextprotocol/serverInfo\":{info}").into()
+}
+
+/// Writes an entry of `contents`, as `resources/read` returns them. `content` is its member, `text` or `blob`, and the text of it.
+pub(crate) fn resource(out: &mut impl Sink, uri: &str, mime_type: Option<&str>, content: (&str, &str)) {
+    let (member, text) = content;
+    out.put("{\"uri\":");
+    string(out, uri);
+    if let Some(mime_type) = mime_type {
+        out.put(",\"mimeType\":");
+        string(out, mime_type);
+    }
+    out.put(",\"");
+    out.put(member);
+    out.put("\":");
+    string(out, text);
+    out.put("}");
 }
 
 /// Writes `{"jsonrpc":"2.0","id":ID,"result":`, which one `}` closes.

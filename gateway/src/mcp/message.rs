@@ -33,6 +33,18 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
+/// Checks that a result is one, by its `resultType`, which the legacy era does not have.
+///
+/// # Errors
+/// What is wrong with the result.
+pub(crate) fn check_complete(result_type: Option<&RawValue>) -> Result<(), &'static str> {
+    match result_type.map(RawValue::get) {
+        None | Some(r#""complete""#) => Ok(()),
+        Some(r#""input_required""#) => Err("asks the caller for input, which the gateway does not pass on"),
+        Some(_) => Err("has a `resultType` that is not known"),
+    }
+}
+
 /// Returns the text of a raw value if it is a JSON string.
 pub(crate) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Text<'_>>(raw.get()).ok().map(|text| text.0)

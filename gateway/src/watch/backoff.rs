@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-/// The first wait after a failure.
-const FIRST: Duration = Duration::from_secs(1);
-/// The longest wait after failures.
+use crate::backoff;
+
+/// The longest time between two reads of a list.
 const LONGEST: Duration = Duration::from_secs(300);
+/// The first wait after a failure, and the longest.
+const WAITS: (Duration, Duration) = (Duration::from_secs(1), LONGEST);
 /// The shortest time between two reads of a list, however often the server announces a change.
 const LEAST: Duration = Duration::from_secs(1);
 /// Reading a list takes at most this share of the time.
 const SHARE: u32 = 10;
 
-/// Returns how long to wait after so many failures in a row. It doubles with each, and is spread over its upper half, so that
-/// servers that failed together are not asked together. `random` is between 0 and 1.
+/// Returns how long to wait after so many failures in a row. `random` is between 0 and 1.
 pub(super) fn after_failures(failures: u32, random: f64) -> Duration {
-    let whole = FIRST.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST);
-    whole.mul_f64(0.5 + random / 2.0)
+    backoff::after_failures(failures, WAITS, random)
 }
 
 /// Returns how long after the beginning of a read that took `took` the next one may begin.
@@ -29,18 +29,10 @@ pub(super) fn share(random: f64) -> f64 {
     0.8 + random * 0.15
 }
 
-/// Returns a random number between 0 and 1; 0.5 if the system has none.
-pub(super) fn random() -> f64 {
-    let mut bytes = [0; 4];
-    match aws_lc_rs::rand::fill(&mut bytes) {
-        Ok(()) => f64::from(u32::from_ne_bytes(bytes)) / f64::from(u32::MAX),
-        Err(_) => 0.5,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backoff::random;
 
     #[test]
     fn waits_double_up_to_five_minutes_and_are_spread() {

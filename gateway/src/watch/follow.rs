@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use tamis_config::{ExpositionDocument, Follow, ServiceDocument};
+use tamis_config::{ExpositionDocument, NamePatterns, ServiceDocument};
 
 use super::Watch;
 use crate::gateway::Gateway;
@@ -19,7 +19,7 @@ pub(crate) struct Derived {
 /// Returns the document of an exposition with the tools that it publishes of those that are listed, each with its filter.
 pub(crate) fn effective(
     document: &ExpositionDocument,
-    follow: &Follow,
+    follow: &NamePatterns,
     listed: &ServiceDocument,
 ) -> ExpositionDocument {
     let published = listed.tools.keys().filter(|tool| follow.selects(tool));

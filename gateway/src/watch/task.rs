@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use super::follow::follow;
 use super::{Problem, Reach, Watch, backoff};
+use crate::backoff::random;
 use crate::gateway::Gateway;
 use crate::memory::Reservation;
 use crate::upstream::{CallBounds, CallContext, StreamEnd, UpstreamError};
@@ -60,7 +61,7 @@ async fn read_lists(gateway: &Arc<Gateway>, watch: &Arc<Watch>, signals: &Signal
             (Ok(()), Some(Ok(peer))) => {
                 failures = 0;
                 signals.read.notify_one();
-                let share = backoff::share(backoff::random());
+                let share = backoff::share(random());
                 loop {
                     follow(gateway, watch).await;
                     tokio::select! {
@@ -73,7 +74,7 @@ async fn read_lists(gateway: &Arc<Gateway>, watch: &Arc<Watch>, signals: &Signal
             }
             (_, peer) => {
                 failures += 1;
-                let wait = backoff::after_failures(failures, backoff::random());
+                let wait = backoff::after_failures(failures, random());
                 // A call may reach the server before.
                 match peer {
                     Some(Ok(peer)) => _ = tokio::time::timeout(wait, peer.listed_after(begun)).await,
@@ -114,7 +115,7 @@ async fn listen(gateway: &Arc<Gateway>, watch: &Watch, signals: &Signals) {
             StreamEnd::Ended if begun.elapsed() >= LASTING => 1,
             StreamEnd::Ended => failures.saturating_add(1),
         };
-        sleep(backoff::after_failures(failures, backoff::random())).await;
+        sleep(backoff::after_failures(failures, random())).await;
     }
 }
 

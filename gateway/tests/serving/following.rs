@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tamis_config::{ExpositionDocument, Follow, ServiceDocument};
+use tamis_config::{ExpositionDocument, NamePatterns, ServiceDocument};
 use tamis_engine::Enforcement;
 
 use crate::mcp_servers::listed;
@@ -19,7 +19,7 @@ fn followed(url: &str) -> Arc<ServiceDocument> {
     Arc::new(serde_json::from_str(&document.to_string()).unwrap())
 }
 
-fn document(service: &ServiceDocument, filters: &[(&str, Option<&str>)], follow: Follow) -> ExpositionDocument {
+fn document(service: &ServiceDocument, filters: &[(&str, Option<&str>)], follow: NamePatterns) -> ExpositionDocument {
     let document = exposition("api", service, Enforcement::Advisory, filters);
     ExpositionDocument { follow: Some(follow), ..document }.at_lowest_version()
 }
@@ -48,7 +48,7 @@ async fn what_a_server_lists_is_published_and_changes_reach_callers() {
         let running = start(options()).await;
         let service = followed(&url);
         let filters = [("read", Some(r#"{"text":{"maxLines":1}}"#)), ("later", Some(r#"{"passthrough":true}"#))];
-        let follow = Follow { include: None, exclude: vec!["secret*".to_owned()] };
+        let follow = NamePatterns { include: None, exclude: vec!["secret*".to_owned()] };
         assert_eq!(running.gateway.apply(&snapshot(&service, [document(&service, &filters, follow)])).failed, []);
         until_listed(&running, &["read", "write"]).await;
         assert_eq!(running.call("api", "write", json!({})).await["isError"], false);
@@ -85,7 +85,7 @@ async fn a_tool_is_not_called_with_another_definition_than_callers_have_read() {
     let (server, url) = Server::start(false).await;
     let running = start(options()).await;
     let service = followed(&url);
-    running.gateway.apply(&snapshot(&service, [document(&service, &[], Follow::default())]));
+    running.gateway.apply(&snapshot(&service, [document(&service, &[], NamePatterns::default())]));
     until_listed(&running, &["read", "write"]).await;
     // Without an announcement: the list that was read holds for an hour.
     *server.tools.lock().unwrap() = json!([tool("read")]);
@@ -102,13 +102,13 @@ async fn an_edit_takes_over_what_was_listed_and_an_outage_keeps_it() {
     let running = start(options()).await;
     let service = followed(&url);
     let edit = |follow| running.gateway.apply(&snapshot(&service, [document(&service, &[], follow)]));
-    edit(Follow::default());
+    edit(NamePatterns::default());
     until_listed(&running, &["read", "write"]).await;
     *server.hangs_in.lock().unwrap() = "tools/list";
-    let include = Follow { include: Some(vec!["w*".to_owned()]), exclude: vec![] };
+    let include = NamePatterns { include: Some(vec!["w*".to_owned()]), exclude: vec![] };
     assert_eq!(edit(include).failed, []);
     assert_eq!(listed(&running).await, ["write"], "at once, and without asking the server");
-    assert_eq!(edit(Follow::default()).failed, []);
+    assert_eq!(edit(NamePatterns::default()).failed, []);
     assert_eq!(listed(&running).await, ["read", "write"]);
 }
 
@@ -117,7 +117,7 @@ async fn a_followed_server_is_not_published_under_enforced() {
     let (_server, url) = Server::start(false).await;
     let running = start(options()).await;
     let service = followed(&url);
-    let open = document(&service, &[], Follow::default());
+    let open = document(&service, &[], NamePatterns::default());
     let enforced = ExpositionDocument { enforcement: Enforcement::Enforced, ..open.clone() };
     let pinned = ExpositionDocument { follow: None, ..open };
     for document in [enforced, pinned] {
@@ -132,7 +132,10 @@ async fn a_followed_server_is_not_published_under_enforced() {
 async fn a_server_that_was_never_reached_publishes_nothing() {
     let running = start(options()).await;
     let service = followed("http://127.0.0.1:9/mcp");
-    assert_eq!(running.gateway.apply(&snapshot(&service, [document(&service, &[], Follow::default())])).failed, []);
+    assert_eq!(
+        running.gateway.apply(&snapshot(&service, [document(&service, &[], NamePatterns::default())])).failed,
+        []
+    );
     assert_eq!(running.admin("/readyz").await.0, 200);
     assert!(listed(&running).await.is_empty());
     let begun = Instant::now();

@@ -5,10 +5,10 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderValue};
 
-use super::flight::{Flight, NotReady};
+use super::flight::{Asked, Flight, NotReady};
 use super::result::{self, ToolAnswer};
-use super::wire::{Answered, Outgoing, malformed};
-use super::{Action, Server, decide, request};
+use super::wire::Answered;
+use super::{Action, Server, request};
 use crate::memory::Exhausted;
 use crate::upstream::incoming::Fault;
 use crate::upstream::{Answer, UpstreamError};
@@ -21,17 +21,6 @@ pub(super) struct ToolCall<'a> {
     pub(super) params: HeaderMap,
     /// Whether the call of the tool may have been executed.
     pub(super) sent: bool,
-    /// The headers and the id of a call that the server may still execute, and has to be told to give up.
-    pub(super) pending: Option<(HeaderMap, u64)>,
-}
-
-impl Drop for ToolCall<'_> {
-    fn drop(&mut self) {
-        // The deadline has passed, or the caller has disconnected.
-        if let Some((headers, id)) = self.pending.take() {
-            self.flight.wire.transport.cancel(headers, id);
-        }
-    }
 }
 
 impl ToolCall<'_> {
@@ -48,24 +37,15 @@ impl ToolCall<'_> {
                 return Err(UpstreamError::Withheld(withheld));
             }
             let session = Box::pin(self.flight.session(server)).await.map_err(NotReady::into_error)?;
-            match self.call_once(server, session.as_ref(), arguments).await {
-                Ok(Answered::Result(result, _)) => return self.answer(result, begun).await,
-                Ok(Answered::Error(error)) => {
-                    return Err(UpstreamError::Rpc { code: error.code, message: error.message });
+            let answered = self.call_once(server, session.as_ref(), arguments).await;
+            let ended = self.flight.wire.transport.ended().is_some();
+            // If the program ended just before, nothing was sent.
+            let is_unsent = attempt == 1 && ended && matches!(answered, Err(Fault::Unsent(_)));
+            if !is_unsent {
+                let of = (server, session.as_ref());
+                if let Some(result) = self.flight.settle(of, answered, self.action.repeatable, attempt)? {
+                    return self.answer(result, begun).await;
                 }
-                Ok(Answered::Refused { status, code, body }) => {
-                    let next =
-                        decide::refused(server, session.is_some(), (status, code), self.action.repeatable, attempt);
-                    self.flight.forget(next.forget, session.as_ref());
-                    if !next.again {
-                        return Err(UpstreamError::Status { status, mapped: None, body });
-                    }
-                }
-                Ok(Answered::Accepted) => return Err(malformed("holds no answer to the request").into_error()),
-                Err(Fault::Broken(_)) if self.action.repeatable && attempt == 1 => {}
-                // Nothing was sent, since the program ended just before.
-                Err(Fault::Unsent(_)) if attempt == 1 && self.flight.wire.transport.ended().is_some() => {}
-                Err(fault) => return Err(fault.into_error()),
             }
             attempt += 1;
         }
@@ -77,27 +57,17 @@ impl ToolCall<'_> {
         session: Option<&HeaderValue>,
         arguments: &str,
     ) -> Result<Answered, Fault> {
-        const METHOD: &str = "tools/call";
-        let id = self.flight.service.next_id();
-        let plain = request::headers(Some(server), session, METHOD, None);
-        let mut headers = request::headers(Some(server), session, METHOD, Some(&self.action.tool));
-        if server == Server::Modern {
-            headers.extend(self.params.clone());
-        }
-        let body = request::request(id, METHOD, &request::call(&self.action.tool, arguments), server);
-        let is_legacy = server != Server::Modern;
+        let asked = Asked {
+            method: "tools/call",
+            name: Some(&self.action.tool),
+            params: &request::call(&self.action.tool, arguments),
+            headers: &self.params,
+            limit: self.flight.wire.context.bounds.max_response_bytes,
+        };
         self.sent = true;
-        self.pending = self.flight.wire.transport.needs_cancel(server).then(|| (plain.clone(), id));
-        let limit = self.flight.wire.context.bounds.max_response_bytes;
-        let refuse_with = is_legacy.then_some(&plain);
-        let answered =
-            self.flight.wire.post(Outgoing { method: METHOD, headers, body, id: Some(id), limit, refuse_with }).await;
-        self.pending = None;
+        let answered = self.flight.send(server, session, asked).await;
         // What has certainly not been executed was not sent.
         self.sent = !matches!(answered, Err(Fault::Unsent(_)) | Ok(Answered::Refused { .. }));
-        if std::mem::take(&mut self.flight.wire.list_changed) {
-            self.flight.peer.expire();
-        }
         answered
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::HeaderValue;
+use http::header::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -23,8 +23,6 @@ use crate::mcp::era::LEGACY_VERSIONS;
 use crate::upstream::UpstreamError;
 use crate::upstream::auth::Authentication;
 use crate::upstream::incoming::Fault;
-
-pub(super) use self::pass::Passing;
 
 /// Bytes of a list of tools, over all its pages.
 const MAX_LIST: u64 = 4 << 20;
@@ -42,6 +40,30 @@ pub(super) struct Flight<'a> {
     pub(super) wire: Wire<'a>,
     /// Whose legacy session the requests use.
     pub(super) caller: Arc<str>,
+    /// The headers and the id of a request that has to be cancelled if nobody waits for its answer any more.
+    pub(super) pending: Option<(HeaderMap, u64)>,
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        // The deadline has passed, or the caller has disconnected.
+        if let Some((headers, id)) = self.pending.take() {
+            self.wire.transport.cancel(headers, id);
+        }
+    }
+}
+
+/// A request of a caller.
+pub(super) struct Asked<'r> {
+    pub(super) method: &'static str,
+    /// What it names, for a header.
+    pub(super) name: Option<&'r str>,
+    /// The members of its parameters, as JSON without braces.
+    pub(super) params: &'r str,
+    /// Further headers in the modern era.
+    pub(super) headers: &'r HeaderMap,
+    /// Bytes that the answer may have.
+    pub(super) limit: u64,
 }
 
 /// Why a server is not ready for a call.
@@ -361,7 +383,61 @@ impl Flight<'_> {
         }
     }
 
-    pub(super) fn forget(&self, what: Forget, session: Option<&HeaderValue>) {
+    /// Sends a request of a caller. If this future is dropped, the request is cancelled where the protocol has a message for that.
+    pub(super) async fn send(
+        &mut self,
+        server: Server,
+        session: Option<&HeaderValue>,
+        asked: Asked<'_>,
+    ) -> Result<Answered, Fault> {
+        let Asked { method, name, params, headers: more, limit } = asked;
+        let id = self.service.next_id();
+        let plain = request::headers(Some(server), session, method, None);
+        let mut headers = request::headers(Some(server), session, method, name);
+        let refuse_with = match server {
+            Server::Modern => {
+                headers.extend(more.clone());
+                None
+            }
+            Server::Legacy { .. } => Some(&plain),
+        };
+        let body = request::request(id, method, params, server);
+        self.pending = self.wire.transport.needs_cancel(server).then(|| (plain.clone(), id));
+        let answered = self.wire.post(Outgoing { method, headers, body, id: Some(id), limit, refuse_with }).await;
+        self.pending = None;
+        if std::mem::take(&mut self.wire.list_changed) {
+            self.peer.expire();
+        }
+        answered
+    }
+
+    /// Returns the result of a request of a caller, or `None` if the request has to be sent once more. `repeatable`: executing it
+    /// twice does no harm. `attempt`: from 1.
+    ///
+    /// # Errors
+    /// [`UpstreamError`].
+    pub(super) fn settle(
+        &self,
+        (server, session): (Server, Option<&HeaderValue>),
+        answered: Result<Answered, Fault>,
+        repeatable: bool,
+        attempt: u32,
+    ) -> Result<Option<Bytes>, UpstreamError> {
+        match answered {
+            Ok(Answered::Result(result, _)) => Ok(Some(result)),
+            Ok(Answered::Error(error)) => Err(UpstreamError::Rpc { code: error.code, message: error.message }),
+            Ok(Answered::Refused { status, code, body }) => {
+                let next = decide::refused(server, session.is_some(), (status, code), repeatable, attempt);
+                self.forget(next.forget, session);
+                if next.again { Ok(None) } else { Err(UpstreamError::Status { status, mapped: None, body }) }
+            }
+            Ok(Answered::Accepted) => Err(malformed("holds no answer to the request").into_error()),
+            Err(Fault::Broken(_)) if repeatable && attempt == 1 => Ok(None),
+            Err(fault) => Err(fault.into_error()),
+        }
+    }
+
+    fn forget(&self, what: Forget, session: Option<&HeaderValue>) {
         match (what, session) {
             (Forget::Nothing, _) => {}
             (Forget::Session, Some(session)) => {

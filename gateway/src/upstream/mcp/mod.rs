@@ -50,7 +50,7 @@ use tamis_engine::ResponseType;
 use url::Url;
 
 use self::call::ToolCall;
-use self::flight::{Flight, Passing};
+use self::flight::Flight;
 use self::peers::Peers;
 use self::pins::{Pins, Verdict};
 use self::program::{Pool, Program};
@@ -253,7 +253,6 @@ impl McpService {
             action,
             params: action.repeated(&arguments),
             sent: false,
-            pending: None,
         };
         if begun < deadline
             && let Ok(result) = tokio::time::timeout_at(deadline.into(), call.call(&arguments, begun)).await
@@ -278,8 +277,8 @@ impl McpService {
         let authentication = self.authenticate(context.credentials)?;
         let deadline = context.bounds.deadline;
         let caller = context.caller_key().into();
-        let mut passing = Passing { flight: self.flight(&authentication, caller, context)?, pending: None };
-        match tokio::time::timeout_at(deadline.into(), passing.pass(method, name, params)).await {
+        let mut flight = self.flight(&authentication, caller, context)?;
+        match tokio::time::timeout_at(deadline.into(), flight.pass(method, name, params)).await {
             Ok(result) => result.map(|result| Passed { result, elapsed: begun.elapsed() }),
             Err(_) => Err(UpstreamError::Timeout { sent: false }),
         }
@@ -322,7 +321,7 @@ impl McpService {
         };
         let wire = Wire { transport, requests: 0, list_changed: false, context };
         // What is known of a program comes with its process.
-        Ok(Flight { service: self, peer: self.peers.of(authentication), caller, wire })
+        Ok(Flight { service: self, peer: self.peers.of(authentication), caller, wire, pending: None })
     }
 
     fn next_id(&self) -> u64 {

@@ -256,23 +256,32 @@ impl Comparison {
 
 /// Compares a tool with the one of the same name that a followed server lists now.
 pub(super) fn since_listed(published: &ServiceTool, now: &ServiceTool) -> Option<Withheld> {
-    let schema = |tool: &ServiceTool| tool.output_schema.as_ref().map(|schema| schema.as_str().to_owned());
-    let annotations = |tool: &ServiceTool| match &tool.call {
-        Call::Mcp(McpCall { tool: _, annotations }) => annotations.as_ref().map(|json| json.as_str().to_owned()),
-        Call::Http(_) | Call::Alias(_) => None,
-    };
-    let same = [
+    changed([
         published.title == now.title,
         published.description == now.description,
         same_json(published.input_schema.as_str(), now.input_schema.as_str()),
-        match (schema(published), schema(now)) {
-            (None, None) => true,
-            (Some(published), Some(now)) => same_json(&published, &now),
-            _ => false,
-        },
-        same_annotations(annotations(published).as_deref(), annotations(now).as_deref()),
-    ];
-    changed(same)
+        same_schema(
+            published.output_schema.as_ref().map(JsonText::as_str),
+            now.output_schema.as_ref().map(JsonText::as_str),
+        ),
+        same_annotations(annotations(published), annotations(now)),
+    ])
+}
+
+/// Returns the annotations of a tool of an MCP server.
+fn annotations(tool: &ServiceTool) -> Option<&str> {
+    match &tool.call {
+        Call::Mcp(McpCall { tool: _, annotations }) => annotations.as_ref().map(JsonText::as_str),
+        Call::Http(_) | Call::Alias(_) => None,
+    }
+}
+
+fn same_schema(one: Option<&str>, other: Option<&str>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => same_json(one, other),
+        _ => false,
+    }
 }
 
 fn changed(same: [bool; PARTS.len()]) -> Option<Withheld> {
@@ -281,28 +290,18 @@ fn changed(same: [bool; PARTS.len()]) -> Option<Withheld> {
 }
 
 fn difference(pinned: &ServiceTool, listed: &ListedTool<'_>) -> Option<Withheld> {
-    let annotations = match &pinned.call {
-        Call::Mcp(McpCall { tool: _, annotations }) => annotations.as_ref(),
-        Call::Http(_) | Call::Alias(_) => None,
-    };
     let text = |pinned: Option<&str>, listed: Option<&RawValue>| match (pinned, listed) {
         (None, None) => true,
         (Some(pinned), Some(listed)) => super::text::string(listed).is_some_and(|listed| listed == pinned),
         _ => false,
     };
-    let schema = |pinned: Option<&str>, listed: Option<&RawValue>| match (pinned, listed) {
-        (None, None) => true,
-        (Some(pinned), Some(listed)) => same_json(pinned, listed.get()),
-        _ => false,
-    };
-    let same = [
+    changed([
         text(pinned.title.as_deref(), listed.title),
         text(pinned.description.as_deref(), listed.description),
-        schema(Some(pinned.input_schema.as_str()), listed.input_schema),
-        schema(pinned.output_schema.as_ref().map(JsonText::as_str), listed.output_schema),
-        same_annotations(annotations.map(JsonText::as_str), listed.annotations.map(RawValue::get)),
-    ];
-    changed(same)
+        same_schema(Some(pinned.input_schema.as_str()), listed.input_schema.map(RawValue::get)),
+        same_schema(pinned.output_schema.as_ref().map(JsonText::as_str), listed.output_schema.map(RawValue::get)),
+        same_annotations(annotations(pinned), listed.annotations.map(RawValue::get)),
+    ])
 }
 
 /// Visits the tools of a list.

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use tamis_engine::{ResponseType, json};
 
 use super::text::string_of;
+use crate::mcp::message::check_complete;
 use crate::upstream::Output;
 
 /// The most content blocks of a result.
@@ -70,11 +71,7 @@ pub(super) fn read(result: &Bytes, declared: Option<ResponseType>) -> Result<Too
     let object = result.first() == Some(&b'{');
     let parsed = serde_json::from_slice(result).ok().filter(|_| object).ok_or(NO_RESULT)?;
     let ToolResult { content, structured_content, is_error, result_type } = parsed;
-    match result_type.map(RawValue::get) {
-        None | Some(r#""complete""#) => {}
-        Some(r#""input_required""#) => return Err("asks the caller for input, which the gateway does not pass on"),
-        Some(_) => return Err("has a `resultType` that is not known"),
-    }
+    check_complete(result_type)?;
     let failed = match is_error.map(RawValue::get) {
         None | Some("false") => false,
         Some("true") => true,

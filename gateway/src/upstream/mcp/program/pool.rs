@@ -1,9 +1,6 @@
-//! The processes of a service: one for each exposition and caller, since a process is one session and may keep what it was
-//! told.
+//! The processes of a service: one for each exposition and caller, since a process is one session and may keep state of it.
 
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,6 +9,7 @@ use tamis_config::ProgramSource;
 
 use super::process::{Counts, Process};
 use super::{BUSY, NOT_STARTED, Plan, WAITS};
+use crate::backoff;
 use crate::memory::{Exhausted, Reservation, STEP};
 use crate::programs::{Group, Programs, environment};
 use crate::upstream::incoming::Fault;
@@ -249,16 +247,8 @@ impl Entry {
 
     fn fail(&mut self, at: Instant) {
         self.failures = self.failures.saturating_add(1);
-        self.not_before = at + backoff(self.failures, RandomState::new().build_hasher().finish());
+        self.not_before = at + backoff::after_failures(self.failures, BACKOFF, backoff::random());
     }
-}
-
-/// Returns the time between a failure and the next start: doubled with each failure, less up to a half at random.
-fn backoff(failures: u32, random: u64) -> Duration {
-    let (first, most) = BACKOFF;
-    let whole = first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(most);
-    let jitter = (random % 1_000) as u32;
-    whole - whole / 2 * jitter / 1_000
 }
 
 #[cfg(test)]
@@ -267,10 +257,10 @@ mod tests {
 
     #[test]
     fn a_program_that_fails_waits_longer_each_time_within_bounds() {
-        let ms = |failures, random| backoff(failures, random).as_millis();
+        let ms = |failures, random| backoff::after_failures(failures, BACKOFF, random).as_millis();
         for (failures, most) in [(1, 250), (2, 500), (3, 1_000), (7, 16_000), (8, 30_000), (u32::MAX, 30_000)] {
-            assert_eq!(ms(failures, 0), most, "{failures}");
-            let least = ms(failures, 999);
+            assert_eq!(ms(failures, 1.0), most, "{failures}");
+            let least = ms(failures, 0.0);
             assert!(least >= most / 2 && least < most / 2 + most / 100 + 1, "{failures}: {least}");
         }
     }
