@@ -9,6 +9,7 @@ mod support;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,13 @@ async fn until(what: &str, condition: impl AsyncFn() -> bool) {
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tamis")).args(arguments).env_remove("RUST_LOG").output().expect("runs")
+}
+
+/// Saves a file in one step: no reload sees it empty or in part.
+fn replace(path: &Path, text: &str) {
+    let beside = path.with_extension("yaml.swp");
+    fs::write(&beside, text).expect("writes");
+    fs::rename(&beside, path).expect("renames");
 }
 
 /// A save that leaves a file's length and time as they were: a rescan does not see it, so what shows it is the system's
@@ -65,10 +73,10 @@ async fn a_broken_edit_keeps_what_was_served_and_says_so() {
     let client = connect(&served.url("a")).await;
     let path = dir.path().join("a.yaml");
     for broken in ["kind: [", "", &audience("/y")[..200]] {
-        fs::write(&path, broken).expect("saves");
+        replace(&path, broken);
         until("the error", async || served.admin("/config").await.contains("a.yaml")).await;
         assert_eq!(text_of(&client, "get").await, X, "{broken:?}");
-        fs::write(&path, audience("/x")).expect("mends");
+        replace(&path, &audience("/x"));
         until("the recovery", async || !served.admin("/config").await.contains("a.yaml")).await;
     }
     assert!(served.admin("/metrics").await.contains("tamis_config_reloads_total{result=\"failed\"} 3"));
@@ -276,11 +284,7 @@ async fn however_a_file_is_saved_the_last_word_is_served() {
     let client = connect(&served.url("a")).await;
     let path = dir.path().join("a.yaml");
     let pause = |ms| std::thread::sleep(Duration::from_millis(ms));
-    let beside = |text: &str| {
-        let temporary = dir.path().join(".a.yaml.swp");
-        fs::write(&temporary, text).expect("writes");
-        fs::rename(&temporary, &path).expect("renames");
-    };
+    let beside = |text: &str| replace(&path, text);
     let in_two_steps = |text: &str| {
         drop(fs::File::create(&path).expect("truncates"));
         pause(20);

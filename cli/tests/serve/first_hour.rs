@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::support::{Served, audience, connect, documents, start_upstream, text_of};
-use crate::until;
+use crate::{replace, until};
 use serde_json::Value;
 
 fn tamis(arguments: &[&str]) -> Command {
@@ -203,13 +203,13 @@ async fn a_reload_logs_what_became_of_it() {
     let applied = || served.log().matches("configuration applied").count();
     assert_eq!(applied(), 1, "{}", served.log());
     let path = dir.path().join("a.yaml");
-    fs::write(&path, "kind: [").expect("saves");
+    replace(&path, "kind: [");
     until("the error", async || served.log().contains("configuration not applied as a whole")).await;
     assert_eq!(applied(), 1, "a reload that fails is not applied: {}", served.log());
     let metrics = served.admin("/metrics").await;
     assert!(metrics.contains("tamis_config_reloads_total{result=\"failed\"} 1"), "{metrics}");
     assert!(metrics.contains("tamis_config_reloads_total{result=\"applied\"} 1"), "{metrics}");
-    fs::write(&path, audience("/x")).expect("saves");
+    replace(&path, &audience("/x"));
     until("the recovery", async || served.log().contains("configuration applied; its errors are resolved")).await;
     assert!(served.admin("/config").await.contains(r#""lastError":null"#));
 }
