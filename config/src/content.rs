@@ -193,14 +193,10 @@ impl PublishedContent {
         self.prompts.retain(|name| other.prompts.contains(name));
         self.resources.retain(|uri| other.resources.contains(uri));
         self.templates.retain(|template| other.templates.contains(template));
-        let both = |own: &mut Option<NamePatterns>, other: &Option<NamePatterns>| {
-            // Which of two lists of patterns passes less cannot be decided, so that of `other` holds.
-            if own.is_some() {
-                own.clone_from(other);
-            }
-        };
-        both(&mut self.server_prompts, &other.server_prompts);
-        both(&mut self.server_resources, &other.server_resources);
+        let both =
+            |own: &Option<NamePatterns>, other: &Option<NamePatterns>| Some(own.as_ref()?.narrowed(other.as_ref()?));
+        self.server_prompts = both(&self.server_prompts, &other.server_prompts);
+        self.server_resources = both(&self.server_resources, &other.server_resources);
     }
 }
 

@@ -50,6 +50,9 @@ fn what_both_publish_is_common_and_enforcement_removes_unfiltered_data() {
             server_resources: None,
         }
     );
+    let looser = PublishedContent { server_prompts: Some(patterns(None, &["y"])), ..content.clone() };
+    content.retain_common(&looser);
+    assert_eq!(content.server_prompts, Some(patterns(Some(&["x"]), &["y"])), "a looser choice adds nothing");
     content.enforce();
     assert_eq!(content, PublishedContent { prompts: own(&["b"]), ..PublishedContent::default() });
     assert!(!content.is_empty() && PublishedContent::default().is_empty());

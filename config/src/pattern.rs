@@ -50,18 +50,29 @@ impl NamePatterns {
         selects(self.include.as_deref(), &self.exclude, name)
     }
 
-    /// Returns a choice of names that both choose.
+    /// Returns a choice of names that both choose. Names that two patterns have in common, of which neither has all names of
+    /// the other, are left out.
     #[must_use]
     pub fn narrowed(&self, other: &Self) -> Self {
         let include = match (&self.include, &other.include) {
             (None, include) | (include, None) => include.clone(),
-            // Patterns that differ may have names in common, which are left out.
-            (Some(own), Some(others)) => Some(own.iter().filter(|own| others.contains(own)).cloned().collect()),
+            (Some(own), Some(others)) => {
+                let within = |pattern: &str, wider: &[String]| wider.iter().any(|wider| covers(wider, pattern));
+                let mut both: Vec<_> = own.iter().filter(|own| within(own, others)).cloned().collect();
+                both.extend(others.iter().filter(|other| !own.contains(other) && within(other, own)).cloned());
+                Some(both)
+            }
         };
         let mut exclude = self.exclude.clone();
         exclude.extend(other.exclude.iter().filter(|pattern| !self.exclude.contains(pattern)).cloned());
         Self { include, exclude }
     }
+}
+
+/// Returns whether all names of `pattern` are names of `wider`. `false` may also mean that this is not known.
+fn covers(wider: &str, pattern: &str) -> bool {
+    // A `*` of `pattern` stands for any text, so that only a `*` may match it.
+    wider == pattern || (!wider.contains('?') && matches_pattern(wider, pattern))
 }
 
 /// Returns whether a name is among those that `include` names, or among all without it, and not among those that `exclude` names.
@@ -81,6 +92,49 @@ pub fn is_tool_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    fn patterns() -> impl Strategy<Value = NamePatterns> {
+        let some = || proptest::collection::vec("[ab*?]{0,4}", 0..4);
+        (proptest::option::of(some()), some()).prop_map(|(include, exclude)| NamePatterns { include, exclude })
+    }
+
+    proptest! {
+        #[test]
+        fn a_narrowed_choice_has_no_name_that_one_of_both_has_not(
+            one in patterns(), other in patterns(), names in proptest::collection::vec("[ab]{0,5}", 1..20),
+        ) {
+            let both = one.narrowed(&other);
+            for name in names {
+                prop_assert!(!both.selects(&name) || (one.selects(&name) && other.selects(&name)), "{name} {both:?}");
+            }
+            prop_assert_eq!(one.narrowed(&one), one);
+        }
+    }
+
+    #[test]
+    fn a_narrower_pattern_stays() {
+        let choice = |include: &[&str]| NamePatterns {
+            include: Some(include.iter().map(|pattern| (*pattern).to_owned()).collect()),
+            exclude: Vec::new(),
+        };
+        // One choice, another, the names of both.
+        for (one, other, both) in [
+            (&["docs/*"][..], &["docs/a", "x"][..], &["docs/a"][..]),
+            (&["docs/a*", "b"], &["*"], &["docs/a*", "b"]),
+            (&["a"], &["a"], &["a"]),
+            (&["a*"], &["*b"], &[]),
+            // `?` stands for one character, `*` for any text.
+            (&["a?"], &["a*"], &["a?"]),
+        ] {
+            assert_eq!(choice(one).narrowed(&choice(other)).include, choice(both).include, "{one:?} {other:?}");
+            let mut swapped = choice(other).narrowed(&choice(one)).include.unwrap_or_default();
+            swapped.sort();
+            let mut both = choice(both).include.unwrap_or_default();
+            both.sort();
+            assert_eq!(swapped, both, "{other:?} {one:?}");
+        }
+    }
 
     #[test]
     fn names_and_patterns() {

@@ -20,36 +20,42 @@ fn service(base_url: &str) -> String {
 }
 
 /// The start of a filter set, up to its filters.
-fn filter_set(name: &str, enforcement: &str) -> String {
+fn filter_set(service: &str, name: &str, enforcement: &str) -> String {
     format!(
-        "---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: {name}}}\nspec:\n  name: {name}\n  \
-         enforcement: {enforcement}\n  service: {{name: bench, version: 1.0.0}}\n  filters:\n"
+        "---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: {service}-{name}}}\nspec:\n  \
+         name: {name}\n  enforcement: {enforcement}\n  service: {{name: {service}, version: 1.0.0}}\n  filters:\n"
     )
 }
 
-fn exposition(name: &str, filters: &str, access: &str) -> String {
+fn exposition(service: &str, name: &str, filters: &str, access: &str) -> String {
     format!(
         "---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {{name: {name}}}\nspec:\n  \
-         service: {{name: bench, version: 1.0.0}}\n  filters: [{filters}]\n  access: {{{access}}}\n"
+         service: {{name: {service}, version: 1.0.0}}\n  filters: [{filters}]\n  access: {{{access}}}\n"
     )
+}
+
+/// The filters `select`, for a tool of each size.
+fn select(sizes: &[usize]) -> String {
+    let filter = |kb| {
+        format!(
+            "    items-{kb}: {{select: {{number: number, title: title, by: user.login, assignee: assignee}}, \
+             dropNulls: true}}\n"
+        )
+    };
+    sizes.iter().map(filter).collect()
 }
 
 /// Writes the documents of one service with one tool for each size, and its expositions: `plain` without a filter,
-/// `select`, `enforced` with `retain` and `patches`, and `key`, which is `select` with an API key.
+/// `select`, `enforced` with `retain` and `patches`, and `key`, which is `select` with an API key. A service `server` is the
+/// upstream as an MCP server, with the expositions `mcp-plain` and `mcp-select`.
 pub(crate) fn calls(folder: &Path, secrets: &Path, upstream: u16, sizes: &[usize]) -> Result<()> {
     let mut yaml = service(&format!("http://127.0.0.1:{upstream}"));
     for kb in sizes {
         writeln!(yaml, "      items-{kb}: {{method: GET, path: /items/{kb}, response: {{type: array}}}}")?;
     }
-    yaml += &filter_set("select", "Advisory");
-    for kb in sizes {
-        writeln!(
-            yaml,
-            "    items-{kb}: {{select: {{number: number, title: title, by: user.login, assignee: assignee}}, \
-             dropNulls: true}}"
-        )?;
-    }
-    yaml += &filter_set("enforced", "Enforced");
+    yaml += &filter_set("bench", "select", "Advisory");
+    yaml += &select(sizes);
+    yaml += &filter_set("bench", "enforced", "Enforced");
     for kb in sizes {
         writeln!(
             yaml,
@@ -59,10 +65,22 @@ pub(crate) fn calls(folder: &Path, secrets: &Path, upstream: u16, sizes: &[usize
         )?;
     }
     let anonymous = "anonymous: true";
-    yaml += &exposition("plain", "", anonymous);
-    yaml += &exposition("select", "select", anonymous);
-    yaml += &exposition("enforced", "enforced", anonymous);
-    yaml += &exposition("key", "select", "apiKeys: {secretRef: {name: callers}}");
+    yaml += &exposition("bench", "plain", "", anonymous);
+    yaml += &exposition("bench", "select", "select", anonymous);
+    yaml += &exposition("bench", "enforced", "enforced", anonymous);
+    yaml += &exposition("bench", "key", "select", "apiKeys: {secretRef: {name: callers}}");
+    write!(
+        yaml,
+        "---\napiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: server}}\nspec:\n  \
+         version: 1.0.0\n  mcp:\n    url: http://127.0.0.1:{upstream}/mcp\n    tools:\n"
+    )?;
+    for kb in sizes {
+        writeln!(yaml, "      items-{kb}: {{inputSchema: {{type: object}}}}")?;
+    }
+    yaml += &filter_set("server", "select", "Advisory");
+    yaml += &select(sizes);
+    yaml += &exposition("server", "mcp-plain", "", anonymous);
+    yaml += &exposition("server", "mcp-select", "select", anonymous);
     std::fs::write(folder.join("bench.yaml"), yaml)?;
     std::fs::create_dir_all(secrets.join("callers"))?;
     std::fs::write(secrets.join("callers/bench"), format!("sha256:{KEY_DIGEST}"))?;
@@ -108,7 +126,7 @@ pub(crate) fn expositions(folder: &Path, count: usize, tools: usize, sets: Sets)
         Sets::Different => count,
     };
     for set in 0..distinct {
-        yaml += &filter_set(&format!("set-{set}"), "Advisory");
+        yaml += &filter_set("bench", &format!("set-{set}"), "Advisory");
         for tool in 0..tools {
             // The names of the output's fields differ, so that no program equals another.
             writeln!(
@@ -120,7 +138,7 @@ pub(crate) fn expositions(folder: &Path, count: usize, tools: usize, sets: Sets)
     }
     for number in 0..count {
         let set = number % distinct;
-        yaml += &exposition(&format!("expo-{number}"), &format!("set-{set}"), "anonymous: true");
+        yaml += &exposition("bench", &format!("expo-{number}"), &format!("set-{set}"), "anonymous: true");
     }
     std::fs::write(folder.join("bench.yaml"), yaml)?;
     Ok(())

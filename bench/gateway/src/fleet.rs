@@ -69,10 +69,11 @@ impl Fleet {
             Ok(peers.context("published gateways are not running")?.server(peer))
         };
         Ok(match target {
-            Target::Upstream => &self.upstream,
+            Target::Upstream | Target::Mcp => &self.upstream,
             Target::Proxy => &self.proxy,
-            Target::PerCoreProxy => &self.per_core,
+            Target::PerCoreProxy | Target::McpPerCoreProxy => &self.per_core,
             Target::Plain | Target::Select | Target::Enforced | Target::Key => &self.tamis,
+            Target::McpPlain | Target::McpSelect => &self.tamis,
             Target::Traced => &self.traced,
             Target::Logged => &self.logged,
             Target::Fastmcp => return peer(Peer::FastMcp),
@@ -92,6 +93,11 @@ impl Fleet {
             Target::Fastmcp => return Peer::FastMcp.call(kb),
             Target::McpProxy => return Peer::McpProxy.call(kb),
             Target::Contextforge => return Peer::ContextForge.call(kb),
+            Target::Mcp | Target::McpPerCoreProxy => {
+                return Call::tool("/mcp".to_owned(), &format!("items-{kb}"), row.era);
+            }
+            Target::McpPlain => "mcp-plain",
+            Target::McpSelect => "mcp-select",
         };
         let call = tool(exposition, kb, row.era)?;
         if row.target == Target::Key { call.with_key(KEY) } else { Ok(call) }

@@ -112,17 +112,17 @@ fn throughput(out: &mut String, cases: &[Measured]) {
          |---|---|---:|---:|---:|---:|---|---:|---:|"
     );
     for case in cases {
-        let [bare, per_core] = [Target::Proxy, Target::PerCoreProxy].map(|target| case.row(target));
+        let (bare, per_core) = (case.row(Target::Proxy), case.reference());
         for (number, row) in case.rows.iter().enumerate() {
             let of = |reference: Option<&MeasuredRow>| match reference {
-                Some(reference) if reference.target != row.target && row.target != Target::Upstream => {
+                Some(reference) if reference.target != row.target && !row.target.is_upstream() => {
                     percent(row.per_core / reference.per_core)
                 }
                 _ => String::new(),
             };
-            let by = match (row.target, case.basis) {
-                (Target::Upstream, _) | (_, Basis::Processor) => "processor",
-                (_, Basis::Wall) => "wall clock",
+            let by = match case.basis {
+                Basis::Wall if !row.target.is_upstream() => "wall clock",
+                Basis::Wall | Basis::Processor => "processor",
             };
             let _ = writeln!(
                 out,
@@ -151,12 +151,12 @@ fn latency(out: &mut String, cases: &[Measured]) {
          |---|---|---:|---:|---:|---:|---:|---:|---:|"
     );
     for case in cases {
-        let reference = case.row(Target::PerCoreProxy);
+        let reference = case.reference();
         for (number, row) in case.rows.iter().enumerate() {
             let (Some(offered), Some(latency)) = (row.offered_per_second, row.latency) else { continue };
             let Latency { p50_us, p99_us, p999_us, max_us } = latency;
             let added = |of: fn(&Latency) -> f64| match reference.and_then(|r| r.latency.map(|l| (r.target, l))) {
-                Some((target, least)) if target != row.target && row.target != Target::Upstream => {
+                Some((target, least)) if target != row.target && !row.target.is_upstream() => {
                     format!("{:.0} us", of(&latency) - of(&least))
                 }
                 _ => String::new(),

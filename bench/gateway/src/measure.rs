@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use crate::cores::Cores;
 use crate::fleet::Fleet;
 use crate::load::Load;
-use crate::plan::{Case, Comparison, Target};
+use crate::plan::{Case, Comparison};
 use crate::report::{Measured, MeasuredRow, Peers};
 use crate::stats::{Basis, Closed, Latency, basis, median};
 
@@ -77,14 +77,11 @@ async fn measure(case: &Case, fleet: &Fleet, cores: &Cores, effort: Effort) -> R
         }
     }
     // The upstream shares its core with the load generator, so it has no wall clock of its own.
-    let alone = case.rows.iter().zip(&closed).filter(|(row, _)| row.target != Target::Upstream);
+    let alone = case.rows.iter().zip(&closed).filter(|(row, _)| !row.target.is_upstream());
     let basis = basis(alone.map(|(_, rounds)| rounds.as_slice()));
     let rows = case.rows.iter().enumerate().map(|(index, &row)| {
         let rounds = &closed[index];
-        let of = match row.target {
-            Target::Upstream => Basis::Processor,
-            _ => basis,
-        };
+        let of = if row.target.is_upstream() { Basis::Processor } else { basis };
         MeasuredRow {
             target: row.target,
             era: row.target.has_eras().then_some(row.era),
@@ -93,7 +90,7 @@ async fn measure(case: &Case, fleet: &Fleet, cores: &Cores, effort: Effort) -> R
             calls_per_second: rates[index],
             per_core: median(rounds.iter().map(|round| round.rate_per_core(of))),
             // The upstream leaves the target's core idle.
-            idle: (row.target != Target::Upstream).then(|| median(rounds.iter().map(Closed::idle))),
+            idle: (!row.target.is_upstream()).then(|| median(rounds.iter().map(Closed::idle))),
             others: median(rounds.iter().map(Closed::others)),
             offered_per_second: offered[index],
             latency: offered[index].map(|_| Latency::of_rounds(&open[index])),
@@ -116,7 +113,7 @@ fn offered(comparison: Comparison, rates: &[f64]) -> Vec<Option<f64>> {
     let half = |rate: f64| (rate / 2.0).max(1.0);
     let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
     let of = |&rate: &f64| match comparison {
-        Comparison::Sizes => Some(half(slowest)),
+        Comparison::Sizes | Comparison::McpServer => Some(half(slowest)),
         Comparison::Transport => None,
         Comparison::Peers => Some(half(rate)),
     };
@@ -133,6 +130,7 @@ mod tests {
         let rates = [40_000.0, 100.0, 0.0];
         for (comparison, expected) in [
             (Comparison::Sizes, [Some(1.0); 3]),
+            (Comparison::McpServer, [Some(1.0); 3]),
             (Comparison::Transport, [None; 3]),
             (Comparison::Peers, [Some(20_000.0), Some(50.0), Some(1.0)]),
         ] {

@@ -33,6 +33,14 @@ pub(crate) enum Target {
     McpProxy,
     /// ContextForge, with a REST tool.
     Contextforge,
+    /// The upstream as an MCP server, called directly.
+    Mcp,
+    /// The bare proxy with a runtime per core, in front of the MCP server.
+    McpPerCoreProxy,
+    /// `tamis serve` in front of the MCP server, without a filter.
+    McpPlain,
+    /// `tamis serve` in front of the MCP server, with `select`.
+    McpSelect,
 }
 
 impl Target {
@@ -51,6 +59,10 @@ impl Target {
             Self::Fastmcp => "FastMCP",
             Self::McpProxy => "`mcp-proxy`",
             Self::Contextforge => "ContextForge",
+            Self::Mcp => "MCP server",
+            Self::McpPerCoreProxy => "MCP server, bare proxy, per core",
+            Self::McpPlain => "MCP server, tamis",
+            Self::McpSelect => "MCP server, tamis, `select`",
         }
     }
 
@@ -60,7 +72,18 @@ impl Target {
             Self::Fastmcp | Self::McpProxy | Self::Contextforge => true,
             Self::Upstream | Self::Proxy | Self::PerCoreProxy => false,
             Self::Plain | Self::Select | Self::Enforced | Self::Key | Self::Traced | Self::Logged => false,
+            Self::Mcp | Self::McpPerCoreProxy | Self::McpPlain | Self::McpSelect => false,
         }
+    }
+
+    /// Returns whether it is the upstream itself, which shares its core with the load generator.
+    pub(crate) fn is_upstream(self) -> bool {
+        matches!(self, Self::Upstream | Self::Mcp)
+    }
+
+    /// Returns whether it is what the others of a case are compared with: a proxy that does as little as possible.
+    pub(crate) fn is_reference(self) -> bool {
+        matches!(self, Self::PerCoreProxy | Self::McpPerCoreProxy)
     }
 
     /// Returns whether it is called by MCP, so that the era matters.
@@ -69,6 +92,7 @@ impl Target {
             Self::Upstream | Self::Proxy | Self::PerCoreProxy => false,
             Self::Plain | Self::Select | Self::Enforced | Self::Key | Self::Traced | Self::Logged => true,
             Self::Fastmcp | Self::McpProxy | Self::Contextforge => true,
+            Self::Mcp | Self::McpPerCoreProxy | Self::McpPlain | Self::McpSelect => true,
         }
     }
 }
@@ -84,6 +108,10 @@ const TRANSPORT: &[Target] = &[Target::Proxy, Target::PerCoreProxy, Target::Plai
 /// The targets that are compared with published gateways, and these gateways.
 const PEERS: &[Target] =
     &[Target::PerCoreProxy, Target::Plain, Target::Fastmcp, Target::McpProxy, Target::Contextforge];
+
+/// The targets that are compared in front of an MCP server, with an HTTP API beside them.
+const MCP: &[Target] =
+    &[Target::Mcp, Target::McpPerCoreProxy, Target::McpPlain, Target::McpSelect, Target::Plain, Target::Select];
 
 /// The number of connections of the cases that compare sizes.
 const CONNECTIONS: usize = 16;
@@ -112,6 +140,8 @@ pub(crate) enum Comparison {
     Sizes,
     /// Protocols and numbers of connections: throughput only.
     Transport,
+    /// An MCP server as the source: throughput, and latency at one rate for all servers.
+    McpServer,
     /// Published gateways: throughput, and latency at a rate for each server, since they differ by orders of magnitude.
     Peers,
 }
@@ -133,6 +163,7 @@ impl Case {
     pub(crate) fn name(&self) -> String {
         match (self.protocol, self.concurrency) {
             _ if self.comparison == Comparison::Peers => format!("{} kB, published gateways", self.kb),
+            _ if self.comparison == Comparison::McpServer => format!("{} kB, MCP server", self.kb),
             (Protocol::Http1, CONNECTIONS) => format!("{} kB", self.kb),
             (Protocol::Http1, 1) => format!("{} kB, 1 connection", self.kb),
             (Protocol::Http1, count) => format!("{} kB, {count} connections", self.kb),
@@ -147,7 +178,7 @@ fn detailed(sizes: &[usize]) -> Option<usize> {
 }
 
 /// Returns the cases. Every size is measured with the main targets. One size, 4 kB or else the first, is measured in
-/// detail: the modern era, an API key, the audit log, traces, other numbers of connections, and HTTP/2. `quick` leaves
+/// detail: the modern era, an API key, the audit log, traces, other numbers of connections, HTTP/2, and an MCP server. `quick` leaves
 /// out the details.
 pub(crate) fn cases(sizes: &[usize], targets: &[Target], quick: bool) -> Vec<Case> {
     let chosen = |of: &[Target], era: Era| chosen(of, targets, era);
@@ -166,6 +197,11 @@ pub(crate) fn cases(sizes: &[usize], targets: &[Target], quick: bool) -> Vec<Cas
         for (protocol, concurrency) in [(Protocol::Http1, 1), (Protocol::Http1, 256), (Protocol::Http2, CONNECTIONS)] {
             let rows = chosen(TRANSPORT, Era::Legacy);
             cases.push(Case { comparison: Comparison::Transport, kb, protocol, concurrency, rows });
+        }
+        let rows = chosen(MCP, Era::Legacy);
+        if rows.iter().any(|row| !MAIN.contains(&row.target)) {
+            let (comparison, protocol) = (Comparison::McpServer, Protocol::Http1);
+            cases.push(Case { comparison, kb, protocol, concurrency: CONNECTIONS, rows });
         }
     }
     cases.retain(|case| !case.rows.is_empty());
@@ -201,10 +237,18 @@ mod tests {
         let names: Vec<String> = cases.iter().map(super::Case::name).collect();
         assert_eq!(
             names,
-            ["1 kB", "4 kB", "64 kB", "4 kB, 1 connection", "4 kB, 256 connections", "4 kB, HTTP/2, 16 streams",]
+            [
+                "1 kB",
+                "4 kB",
+                "64 kB",
+                "4 kB, 1 connection",
+                "4 kB, 256 connections",
+                "4 kB, HTTP/2, 16 streams",
+                "4 kB, MCP server",
+            ]
         );
         let targets: std::collections::BTreeSet<Target> =
-            cases[1].rows.iter().chain(&peers.rows).map(|row| row.target).collect();
+            cases[1].rows.iter().chain(&cases[6].rows).chain(&peers.rows).map(|row| row.target).collect();
         assert_eq!(targets.len(), Target::value_variants().len(), "{targets:?}");
         assert!(cases[1].rows.iter().any(|row| row.era == Era::Modern));
         assert!(cases.iter().flat_map(|case| &case.rows).all(|row| row.era == Era::Legacy || row.target.has_eras()));

@@ -77,6 +77,11 @@ pub(crate) struct MeasuredRow {
 }
 
 impl Measured {
+    /// Returns the row that the others are compared with, if it was measured.
+    pub(crate) fn reference(&self) -> Option<&MeasuredRow> {
+        self.rows.iter().find(|row| row.target.is_reference())
+    }
+
     /// Returns the first row of a target.
     pub(crate) fn row(&self, target: Target) -> Option<&MeasuredRow> {
         self.rows.iter().find(|row| row.target == target)

@@ -4,6 +4,10 @@ use crate::Bytes;
 
 /// The attempts that may look for the best answer. Further ones only look for any that fits.
 const ATTEMPTS: usize = 8;
+/// The bytes of an answer that is small enough for [`HALVINGS`]: an attempt takes little time.
+const SMALL: usize = 64 << 10;
+/// The further attempts for a small answer, which halve what is left: few limits may give an answer that uses the budget up.
+const HALVINGS: usize = 16;
 /// The share of the limit, in percent, that is enough.
 const ENOUGH: u128 = 97;
 
@@ -20,7 +24,7 @@ pub(crate) struct Attempt<T> {
 ///
 /// The more bytes an answer may have, the more it measures, but only roughly. So each limit follows from the measure of
 /// the attempt before, between the largest limit whose answer fits and the smallest whose answer does not. Where a larger
-/// limit gave the same answer, the next one is in the middle. If no answer fits, the result is the one for no bytes at all.
+/// limit gave the same answer, and after the first attempts, the next one is in the middle. If no answer fits, the result is the one for no bytes at all.
 ///
 /// # Errors
 /// An attempt failed.
@@ -32,6 +36,7 @@ pub(crate) fn search<T, E>(
 ) -> Result<Attempt<T>, E> {
     let mut best: Option<(usize, Attempt<T>)> = None;
     let mut over = over.0;
+    let attempts = if over <= SMALL { ATTEMPTS + HALVINGS } else { ATTEMPTS };
     let mut limit = guess.0.min(over.saturating_sub(1));
     for round in 1.. {
         let tried = attempt(Bytes(limit))?;
@@ -52,10 +57,10 @@ pub(crate) fn search<T, E>(
             over = limit;
         }
         limit = match &best {
-            Some((low, _)) if round >= ATTEMPTS || over - low <= 1 => break,
+            Some((low, _)) if round >= attempts || over - low <= 1 => break,
             Some((low, _)) => {
                 let between = |guess: &usize| *low < *guess && *guess < over;
-                let next = [guess, by_limit].into_iter().find(between).filter(|_| !is_same);
+                let next = [guess, by_limit].into_iter().find(between).filter(|_| !is_same && round < ATTEMPTS);
                 next.unwrap_or(low.midpoint(over))
             }
             None if round >= ATTEMPTS => over / 2,
@@ -104,6 +109,10 @@ mod tests {
             }));
             prop_assert!(found.measured <= most);
             prop_assert!(tried <= 24, "{}", tried);
+            // Of a small answer, the best one is found: if not this, one that uses nearly all of the budget.
+            let best = (0..=all).map(|limit| parts(&sizes, limit).2).filter(|tokens| *tokens <= most).max();
+            let enough = found.measured * 100 >= most * 97;
+            prop_assert!(enough || Some(found.measured) == best, "{} of {}, {:?}", found.measured, most, best);
         }
     }
 

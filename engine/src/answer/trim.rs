@@ -57,7 +57,7 @@ pub(crate) fn fit_json<'c>(
         cut.items = Items::cut(items.len(), total);
     }
     let left = place.and_then(|place| find(document, place)).map_or(0, |items| items.len());
-    let mut dropped_in_list = 0;
+    let (mut dropped_in_list, mut is_pruned) = (0, false);
     if size > room(size, cut) {
         let within = room(size, Cut { strings: true, ..cut });
         if let Some(longest) = string_limit(document, size.saturating_sub(within), work) {
@@ -65,7 +65,8 @@ pub(crate) fn fit_json<'c>(
         } else {
             // The list may become shorter too.
             let items = list.map_or(said.items, |_| Some(Items { shown: left, total }));
-            let within = room(size, Cut { items, strings: true, members: true, ..cut });
+            let within = room(size, Cut { items, strings: true, members: true, fewer: 0, ..cut });
+            is_pruned = true;
             prune(document, within, &mut report, work);
             let after = place.and_then(|place| find(document, place)).map(|items| items.len());
             dropped_in_list = after.map_or(0, |after| left - after);
@@ -74,14 +75,16 @@ pub(crate) fn fit_json<'c>(
     let shown = place.and_then(|place| find(document, place)).map_or(0, |items| items.len());
     report.members_dropped -= dropped_in_list;
     report.items_dropped = items - shown;
+    // An item that is not shown has no fields.
+    let fewer = if list.is_some() { said.fewer.min(shown) } else { said.fewer };
     let cut = Cut {
         items: if list.is_some() { Items::cut(shown, total) } else { said.items },
         strings: report.strings_truncated > 0,
-        members: report.members_dropped > 0,
+        // What the items have less is among the members that are left out.
+        members: report.members_dropped > 0 || (is_pruned && fewer > 0),
         // The items that follow are others if more were left out than the caller knew.
         next: said.next.filter(|_| shown == items),
-        // An item that is not shown has no fields.
-        fewer: if list.is_some() { said.fewer.min(shown) } else { said.fewer },
+        fewer: if is_pruned { 0 } else { fewer },
         ..said
     };
     let cost = frame.cost(compact_len_within(document, work), form, cut);

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use tamis_engine::{
     Budget, Call, CompileOptions, Factor, Filtered, Page, PageError, PageInputs, Program, Refused, TokenCounter,
@@ -104,7 +104,7 @@ fn has_no_room(case: &Case, number: usize, alone: &Filtered) -> bool {
 /// Runs `test` over random cases, others in every run, and prints how many there were.
 fn check(name: &str, most: usize, count: u32, test: impl Fn(&Case) -> Result<bool, TestCaseError>) -> usize {
     let (all, said) = (Cell::new(0), Cell::new(0));
-    TestRunner::new_with_rng(config(count), TestRng::deterministic_rng(RngAlgorithm::ChaCha))
+    TestRunner::new(config(count))
         .run(&cases(most), |case| {
             all.set(all.get() + 1);
             said.set(said.get() + usize::from(test(&case)?));

@@ -6,6 +6,7 @@ mod per_core;
 mod proxy;
 mod upstream;
 
+use mcp::Tools;
 pub(crate) use mcp::serve as mcp;
 pub(crate) use per_core::{Local, serve as per_core};
 pub(crate) use proxy::serve as proxy;

@@ -10,12 +10,12 @@ use std::task::{Context, Poll, ready};
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use http_body_util::Empty;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
@@ -73,7 +73,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Local {
 struct Pool {
     port: u16,
     host: HeaderValue,
-    idle: RefCell<Vec<SendRequest<Empty<Bytes>>>>,
+    idle: RefCell<Vec<SendRequest<Full<Bytes>>>>,
 }
 
 impl Pool {
@@ -83,10 +83,13 @@ impl Pool {
 
     async fn forward(self: Rc<Self>, request: Request<Incoming>) -> Result<Response<Forwarded>> {
         let mut sender = self.connection().await?;
-        let mut get = Request::new(Empty::new());
-        *get.uri_mut() = request.uri().path().parse()?;
-        get.headers_mut().insert(HOST, self.host.clone());
-        let (from, body) = sender.send_request(get).await?.into_parts();
+        let (head, body) = request.into_parts();
+        let body = if head.method == Method::GET { Bytes::new() } else { body.collect().await?.to_bytes() };
+        let mut forwarded = Request::new(Full::new(body));
+        *forwarded.method_mut() = head.method;
+        *forwarded.uri_mut() = head.uri.path().parse()?;
+        forwarded.headers_mut().insert(HOST, self.host.clone());
+        let (from, body) = sender.send_request(forwarded).await?.into_parts();
         let mut response = Response::new(Forwarded { body, sender: Some(sender), pool: self });
         *response.status_mut() = from.status;
         if let Some(kind) = from.headers.get(CONTENT_TYPE) {
@@ -96,7 +99,7 @@ impl Pool {
     }
 
     /// Returns an idle connection that is still open, or a new one.
-    async fn connection(&self) -> Result<SendRequest<Empty<Bytes>>> {
+    async fn connection(&self) -> Result<SendRequest<Full<Bytes>>> {
         loop {
             let Some(mut sender) = self.idle.borrow_mut().pop() else { break };
             if sender.ready().await.is_ok() {
@@ -114,7 +117,7 @@ impl Pool {
 /// The upstream's body. Its connection returns to the pool when the body has ended.
 struct Forwarded {
     body: Incoming,
-    sender: Option<SendRequest<Empty<Bytes>>>,
+    sender: Option<SendRequest<Full<Bytes>>>,
     pool: Rc<Pool>,
 }
 
