@@ -65,9 +65,15 @@ pub(crate) fn fit_json<'c>(
         } else {
             // The list may become shorter too.
             let items = list.map_or(said.items, |_| Some(Items { shown: left, total }));
-            let within = room(size, Cut { items, strings: true, members: true, fewer: 0, ..cut });
+            let cut = Cut { items, members: true, fewer: 0, ..cut };
             is_pruned = true;
-            prune(document, within, &mut report, work);
+            prune(document, room(size, cut), &mut report, work);
+            let strings = report.strings_truncated;
+            if strings > 0 {
+                // To say so takes room too.
+                prune(document, room(size, Cut { strings: true, ..cut }), &mut report, work);
+                report.strings_truncated = strings;
+            }
             let after = place.and_then(|place| find(document, place)).map(|items| items.len());
             dropped_in_list = after.map_or(0, |after| left - after);
         }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tamis_engine::Enforcement;
 
 use super::explain::{category, explain_read};
-use super::{ActiveCall, call_context, note_exhausted};
+use super::{ActiveCall, BEYOND_MEMORY, call_context, note_exhausted};
 use crate::compute::NotRun;
 use crate::dispatch::cacheable_of;
 use crate::exposition::{Exposition, ServerMethod};
@@ -48,7 +48,7 @@ pub(crate) enum ContentCall {
 /// Makes the call.
 ///
 /// # Errors
-/// There is no memory for it, and it may be repeated.
+/// There is no memory for it now, and it may be repeated.
 pub(super) async fn perform(
     active: &mut ActiveCall<'_>,
     name: &str,
@@ -77,7 +77,10 @@ pub(super) async fn perform(
             active.gateway.metrics.upstream(category(&error), begun.elapsed());
             if let UpstreamError::Exhausted { .. } = error {
                 note_exhausted(active);
-                return Err(Exhausted);
+                if !active.held.can_never_fit() {
+                    return Err(Exhausted);
+                }
+                return Ok(failed(active, &RpcError::upstream(BEYOND_MEMORY)));
             }
             let error = explain_error(active, content, &error);
             Ok(failed(active, &error))

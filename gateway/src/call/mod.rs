@@ -245,6 +245,10 @@ fn executed(declared: &ServiceTool) -> &'static str {
     if declared.risk.mutating { " The call was executed: do not repeat it." } else { "" }
 }
 
+/// Says that a call can never succeed.
+const BEYOND_MEMORY: &str = "The upstream's answer does not fit into the memory that the gateway has for one call: ask for less, \
+                             such as fewer items or a shorter range.";
+
 /// Handles a call for which there is no memory. If the upstream may have executed a mutating call, the caller gets an
 /// answer that says so, since an error that can be retried would execute the call twice.
 fn exhausted(active: &mut ActiveCall<'_>, declared: &ServiceTool, sent: bool) -> Result<Chain, Exhausted> {
@@ -252,11 +256,7 @@ fn exhausted(active: &mut ActiveCall<'_>, declared: &ServiceTool, sent: bool) ->
     if active.held.can_never_fit() {
         // A retry can never succeed, so the caller must not be invited to one.
         let executed = if sent { executed(declared) } else { "" };
-        let message = format!(
-            "The upstream's answer does not fit into the memory that the gateway has for one call: ask for less, such as \
-             fewer items or a shorter range.{executed}"
-        );
-        return Ok(failure(active, message));
+        return Ok(failure(active, format!("{BEYOND_MEMORY}{executed}")));
     }
     if sent && declared.risk.mutating {
         let message = format!("The gateway had no memory for the upstream's answer.{}", executed(declared));

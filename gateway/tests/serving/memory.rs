@@ -1,10 +1,11 @@
 //! What a gateway holds for callers, and who gives way when it runs short.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use tamis_config::ExpositionId;
+use tamis_config::{ExpositionId, ServiceDocument};
 use tamis_engine::Enforcement::Advisory;
 use tamis_gateway::{GatewayLimits, Options};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -174,6 +175,31 @@ async fn an_answer_beyond_the_memory_is_refused_before_it_is_read() {
     let (status, answer) = read(post().await.unwrap()).await;
     assert_eq!((status, &answer["result"]["isError"]), (200, &json!(true)), "{answer}");
     assert!(answer.to_string().contains("The call was executed: do not repeat it."), "{answer}");
+    running.until_metric(HELD, |held| held == 0).await;
+}
+
+#[tokio::test]
+async fn a_resource_beyond_the_memory_is_an_error_that_is_not_repeated() {
+    let upstream = Upstream::start().await;
+    upstream.json("/doc", format!("[\"{}\"]", "x".repeat(12 << 20)));
+    let limits = GatewayLimits { memory: 16 << 20, ..GatewayLimits::default() };
+    let running = start(Options { limits, ..options() }).await;
+    let mut with_template = ServiceDocument::clone(&service(&upstream.base, &json!({"read": tool("/doc")})));
+    let mut read = tool("/doc");
+    read["inputSchema"] = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+    read["call"]["http"]["request"] = json!({"query": {"name": "{name}"}});
+    let template = serde_json::from_value(json!({"info": {"name": "documents"}, "read": read})).unwrap();
+    with_template.content.templates.insert("docs://{name}".to_owned(), template);
+    let service = Arc::new(with_template);
+    let mut document = exposition("api", &service, Advisory, &[("read", None)]);
+    document.content.templates = vec!["docs://{name}".to_owned()];
+    assert_eq!(running.gateway.apply(&snapshot(&service, [document])).failed, []);
+    let read_one = r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"docs://a"}}"#;
+    let response = running.post("api", read_one).header("mcp-protocol-version", "2025-11-25").send().await.unwrap();
+    assert!(!response.headers().contains_key("retry-after"));
+    let (status, answer) = crate::support::read(response).await;
+    assert!(status == 200 && answer["error"]["code"] == -32603, "{status} {answer}");
+    assert!(answer.to_string().contains("does not fit into the memory"), "{answer}");
     running.until_metric(HELD, |held| held == 0).await;
 }
 

@@ -122,7 +122,7 @@ fn a_number_that_does_not_fit_is_cut_as_text() {
 fn nothing_shown_names_no_offset() {
     let items = (0..60).map(|n| format!(r#"{{"id":{n},"title":"item {n}"}}"#)).collect::<Vec<_>>().join(",");
     let (items, notice) =
-        shown(&asking(advisory(r#"{"root":""}"#).tokens(20), Page::All), &format!("[{items}]")).unwrap();
+        shown(&asking(advisory(r#"{"root":""}"#).tokens(18), Page::All), &format!("[{items}]")).unwrap();
     assert_eq!((items.len(), notice.as_str()), (0, "0 of 60 items shown"));
 }
 
