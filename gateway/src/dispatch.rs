@@ -15,9 +15,11 @@ use crate::exposition::{Exposition, Page};
 use crate::hops;
 use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::era::{MODERN_VERSIONS, negotiate};
-use crate::mcp::message::string;
+use crate::mcp::level::Level;
+use crate::mcp::message::{Meta, is_id, string};
 use crate::mcp::{Era, Params, RpcError, arguments, headers};
 use crate::registry::ListKind;
+use crate::relay::Wanted;
 use crate::target::Target;
 use crate::trace::Parent;
 
@@ -29,6 +31,8 @@ pub(crate) use self::content::OF_SERVER;
 pub(crate) enum Task {
     /// This answer.
     Answer(Vec<u8>),
+    /// This answer, after the session's level of log messages has been set.
+    SetLevel(Level, Vec<u8>),
     /// A tool call.
     Call(ToolCall),
     /// A stream of notifications.
@@ -91,8 +95,7 @@ pub(crate) fn dispatch(request: &Request<'_>) -> Result<Task, RpcError> {
         ("initialize", Era::Legacy) => answer(&initialize(target, params)?),
         ("ping", Era::Legacy) => answer("{}"),
         ("logging/setLevel", Era::Legacy) => {
-            set_level(params)?;
-            answer("{}")
+            set_level(params).map(|level| Task::SetLevel(level, encode::result(id, "{}")))
         }
         _ => Err(RpcError::method_not_found(era)),
     }
@@ -113,10 +116,21 @@ fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
     let mut call = request.call(exposition, tool)?;
     call.bundle = bundle;
     call.arguments = params.arguments.map(|raw| source.slice_ref(raw.get().as_bytes()));
+    if let Some(meta) = &params.meta {
+        call.wanted = wanted(meta, source);
+    }
     if let Some(name) = caller {
         call.caller = call.caller.named(name);
     }
     Ok(call)
+}
+
+/// Returns what the metadata of a call says about the messages of a server. A token or a level that is not valid is as none.
+fn wanted(meta: &Meta<'_>, source: &Bytes) -> Wanted {
+    Wanted {
+        token: meta.progress_token.filter(|raw| is_id(raw)).map(|raw| source.slice_ref(raw.get().as_bytes())),
+        level: meta.log_level.and_then(string).and_then(|name| Level::parse(&name)),
+    }
 }
 
 impl Request<'_> {
@@ -139,6 +153,7 @@ impl Request<'_> {
             content: None,
             arguments: None,
             era: self.era,
+            wanted: Wanted::default(),
             caller: self.caller.clone(),
             parent: if self.is_traced { Parent::read(self.params, self.headers) } else { Parent::default() },
         })
@@ -199,7 +214,7 @@ fn caching(is_private: bool, server: &str) -> String {
     format!(r#","resultType":"complete","ttlMs":0,"cacheScope":"{scope}","_meta":{{{server}}}"#)
 }
 
-/// What the target has, as the protocol says it: prompts, resources and completions only if there are any.
+/// What the target has, as the protocol says it: prompts, resources, completions and log messages only if there are any.
 fn capabilities(target: &Target) -> String {
     let mut out = String::from(r#""capabilities":{"tools":{"listChanged":true}"#);
     if let Some(content) = target.content() {
@@ -212,6 +227,9 @@ fn capabilities(target: &Target) -> String {
         if content.completes() {
             out.push_str(r#","completions":{}"#);
         }
+    }
+    if target.sends_logs() {
+        out.push_str(r#","logging":{}"#);
     }
     out.push('}');
     out
@@ -247,13 +265,9 @@ fn initialize(target: &Target, params: &Params<'_>) -> Result<String, RpcError> 
     Ok(out)
 }
 
-fn set_level(params: &Params<'_>) -> Result<(), RpcError> {
-    const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-    let level = params.level.and_then(string);
-    match level {
-        Some(level) if LEVELS.contains(&level.as_ref()) => Ok(()),
-        _ => Err(RpcError::invalid_params("level must be one of the syslog levels")),
-    }
+fn set_level(params: &Params<'_>) -> Result<Level, RpcError> {
+    let level = params.level.and_then(string).and_then(|name| Level::parse(&name));
+    level.ok_or_else(|| RpcError::invalid_params("level must be one of the syslog levels"))
 }
 
 fn listen(request: &Request<'_>) -> Result<Listen, RpcError> {

@@ -23,7 +23,7 @@ use crate::sampler::Sampler;
 use crate::seal::Keyring;
 use crate::serve::Index;
 use crate::service::Service;
-use crate::session::{InFlight, Listeners};
+use crate::session::{InFlight, Levels, Listeners};
 use crate::shares::{self, Share, Shares};
 use crate::upstream::{Client, ClientError};
 use crate::watch::{self, Watches};
@@ -57,6 +57,8 @@ pub struct Gateway {
     pub(crate) draining: AtomicBool,
     /// Legacy calls over HTTP that their clients may cancel by id.
     pub(crate) in_flight: Arc<InFlight>,
+    /// The levels of log messages that legacy clients have set over HTTP.
+    pub(crate) levels: Levels,
     pub(crate) client: Arc<Client>,
     /// Runs work that would block a serving thread.
     pub(crate) compute: Arc<Compute>,
@@ -176,6 +178,7 @@ impl Gateway {
             detached: TaskTracker::new(),
             draining: AtomicBool::new(false),
             in_flight: Arc::default(),
+            levels: Levels::default(),
             compute: Arc::default(),
             shared: Mutex::default(),
             status: Mutex::default(),

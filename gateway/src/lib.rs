@@ -62,6 +62,7 @@ pub mod programs;
 mod prompts;
 mod refusals;
 mod registry;
+mod relay;
 mod reload;
 mod sampler;
 mod seal;

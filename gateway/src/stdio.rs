@@ -1,6 +1,7 @@
 //! MCP over standard input and output: one message or batch a line, one exposition, one client.
 
 use std::future::ready;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
@@ -18,9 +19,11 @@ use crate::bundle::{Sender, View};
 use crate::call::{self, Caller, ToolCall};
 use crate::dispatch::{Listen, Task, list_changed};
 use crate::gateway::Gateway;
+use crate::mcp::level::Level;
 use crate::mcp::{Era, RpcError};
 use crate::memory::{Exhausted, Held, Reservation};
 use crate::registry::{ListKind, Slot, State};
+use crate::relay::Relay;
 use crate::session::{
     self, Action, InFlight, Input, Notice, Notifications, Reader, Refusal, Request, StreamPlace, Transport, Unserved,
     in_flight,
@@ -56,6 +59,8 @@ struct Session {
     in_flight: Arc<InFlight>,
     /// The version that the legacy handshake negotiated. From then on the client is notified of changes.
     negotiated: Mutex<Option<&'static str>>,
+    /// The level of log messages that the legacy client has set.
+    level: Mutex<Option<Level>>,
     shutdown: CancellationToken,
 }
 
@@ -92,6 +97,7 @@ impl Gateway {
             tasks: TaskTracker::new(),
             in_flight: Arc::default(),
             negotiated: Mutex::default(),
+            level: Mutex::default(),
             shutdown: shutdown.child_token(),
         });
         session.follow();
@@ -172,6 +178,10 @@ impl Session {
         *self.negotiated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn level(&self) -> Option<Level> {
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Acts on one line.
     async fn line(self: &Arc<Self>, source: &Bytes) {
         let state = self.follow().map(|slot| slot.state()).filter(|state| !is_hidden(state));
@@ -219,10 +229,19 @@ impl Session {
                     }
                     self.send(answer).await;
                 }
+                Task::SetLevel(level, answer) => {
+                    *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+                    self.send(answer).await;
+                }
                 Task::Call(call) => {
-                    let (session, answer) = (Arc::clone(self), self.call(target, call));
+                    let relay = call.relay(|| self.level());
+                    let (session, answer) = (Arc::clone(self), self.call(target, call, relay.clone()));
                     self.tasks.spawn(async move {
-                        if let Some(answer) = answer.await {
+                        let answer = match relay {
+                            Some(relay) => Box::pin(session.relayed(answer, &relay)).await,
+                            None => answer.await,
+                        };
+                        if let Some(answer) = answer {
                             session.send(answer).await;
                         }
                     });
@@ -247,7 +266,11 @@ impl Session {
             Action::Refuse(refusal) => Some(refusal.encode()),
             Action::Perform(Request { id, era, target, negotiated: _, task }) => match task {
                 Task::Answer(answer) => Some(answer),
-                Task::Call(call) => return self.call(target, call).boxed(),
+                Task::SetLevel(level, answer) => {
+                    *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+                    Some(answer)
+                }
+                Task::Call(call) => return self.call(target, call, None).boxed(),
                 Task::Listen(_) => {
                     let error = RpcError::method_not_found(era);
                     Some(Refusal { id: Some(id), error, era }.encode())
@@ -257,14 +280,48 @@ impl Session {
         ready(answer.map(Held::from)).boxed()
     }
 
+    /// Waits for the answer to a call, and meanwhile sends what the server sends for the caller. The call does not wait for a client
+    /// that reads slowly. What waits when the answer comes is sent before it.
+    async fn relayed(&self, answer: impl Future<Output = Option<Held>>, relay: &Relay) -> Option<Held> {
+        let mut answer = pin!(answer);
+        loop {
+            let place = async {
+                relay.due().await;
+                self.out.reserve().await
+            };
+            let place = tokio::select! {
+                biased;
+                answer = &mut answer => {
+                    if answer.is_some() {
+                        for message in relay.take_out() {
+                            self.send(message.into_bytes()).await;
+                        }
+                    }
+                    return answer;
+                }
+                place = place => place,
+            };
+            match place {
+                Ok(place) => place.send(relay.take_out().join("\n").into_bytes().into()),
+                // The client is gone.
+                Err(_) => return answer.await,
+            }
+        }
+    }
+
     /// Registers a call, and returns the future that makes it, with memory of its own. A cancelled call has no answer.
-    fn call(&self, target: Target, call: ToolCall) -> impl Future<Output = Option<Held>> + Send + use<> {
+    fn call(
+        &self,
+        target: Target,
+        call: ToolCall,
+        relay: Option<Arc<Relay>>,
+    ) -> impl Future<Output = Option<Held>> + Send + use<> {
         let gateway = Arc::clone(&self.gateway);
         let registered = self.in_flight.begin(SESSION, call.id());
         async move {
             let run = async {
                 let held = Reservation::open(target.share()).await.map_err(|Exhausted| RpcError::exhausted())?;
-                call::run(&gateway, &call, held).await
+                call::run(&gateway, &call, relay.as_ref(), held).await
             };
             let answered = tokio::select! {
                 answered = run => answered,

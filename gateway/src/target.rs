@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tamis_config::ExpositionId;
+use tamis_engine::Enforcement;
 
 use crate::bundle::{Found, View};
 use crate::exposition::{Content, Exposition, Page};
@@ -92,6 +93,17 @@ impl Target {
         match self {
             Self::Exposition(exposition) => exposition.content(),
             Self::Bundle(_) => None,
+        }
+    }
+
+    /// Returns whether calls may pass on log messages: those of an MCP server, under `Advisory`.
+    pub(crate) fn sends_logs(&self) -> bool {
+        let sends = |exposition: &Exposition| {
+            exposition.enforcement == Enforcement::Advisory && exposition.service.upstream.is_mcp()
+        };
+        match self {
+            Self::Exposition(exposition) => sends(exposition),
+            Self::Bundle(view) => view.admitted().any(|(_, part)| sends(part)),
         }
     }
 

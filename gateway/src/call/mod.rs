@@ -27,6 +27,7 @@ use crate::memory::{Chain, Exhausted, Held, Reservation, Shared, arguments_need,
 use crate::metrics::{ExpositionSeries, Metrics, Outcome, Rejection, ToolSeries};
 use crate::offload::{LIGHT_COPIED, Work};
 use crate::paging::{self, Next};
+use crate::relay::Relay;
 use crate::seal::SealError;
 use crate::shares::{Grant, Resource};
 use crate::trace::{CallTrace, Traces};
@@ -44,6 +45,7 @@ struct ActiveCall<'a> {
     exposition: &'a Arc<Exposition>,
     tool: &'a str,
     call: &'a ToolCall,
+    relay: Option<&'a Arc<Relay>>,
     limits: Limits,
     started: Instant,
     outcome: Outcome,
@@ -104,11 +106,17 @@ fn place(gateway: &Gateway, exposition: &Exposition) -> Result<Grant, RpcError> 
     })
 }
 
-/// Makes the call and returns its answer together with the memory reserved for it.
+/// Makes the call and returns its answer together with the memory reserved for it. `relay` gets what the server sends during the
+/// call.
 ///
 /// # Errors
 /// A limit rejected the call. It was not sent, or it may be repeated without harm.
-pub(crate) async fn run(gateway: &Gateway, call: &ToolCall, mut held: Reservation) -> Result<Held, RpcError> {
+pub(crate) async fn run(
+    gateway: &Gateway,
+    call: &ToolCall,
+    relay: Option<&Arc<Relay>>,
+    mut held: Reservation,
+) -> Result<Held, RpcError> {
     let started = Instant::now();
     let exposition = &call.exposition;
     let name = exposition.call_name(call.tool).ok_or_else(|| RpcError::internal("no such tool"))?;
@@ -119,11 +127,15 @@ pub(crate) async fn run(gateway: &Gateway, call: &ToolCall, mut held: Reservatio
         trace.outcome("rejected", true);
     }
     let (place, admitted) = entered?;
+    if let Some(relay) = relay {
+        held.take(relay.memory()).await.map_err(|Exhausted| RpcError::exhausted())?;
+    }
     let mut active = ActiveCall {
         gateway,
         exposition,
         tool: name,
         call,
+        relay,
         limits: call.limits(),
         started,
         // The outcome if the caller disconnects and this future is dropped.
@@ -235,6 +247,7 @@ fn call_context<'c>(active: &'c mut ActiveCall<'_>, deadline: Instant) -> CallCo
         credentials: exposition.credentials(gateway.options.credentials.as_ref()),
         caller: Some(&active.call.caller),
         trace: active.trace.as_ref(),
+        relay: active.relay,
         offload: gateway.offload(&exposition.id),
         memory: active.held,
     }
@@ -425,7 +438,8 @@ async fn filtered(
             // What no filter has seen passes an enforced boundary only where no filter applies.
             let passes = enforcement == Enforcement::Advisory || !tool.filtered;
             let media = if passes { std::mem::take(&mut answer.media) } else { Vec::new() };
-            let result = ToolResult { text, notice, media, structured, is_error: false, filter };
+            let meta = answer.meta.take().filter(|_| enforcement == Enforcement::Advisory);
+            let result = ToolResult { text, notice, media, structured, is_error: false, filter, meta };
             // Of the filter's memory, only its result is still in use.
             active.held.shrink_to(before);
             let written = match answer::measure(active, result, deadline).await {

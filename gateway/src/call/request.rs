@@ -12,6 +12,8 @@ use super::ContentCall;
 use crate::bundle::Bundle;
 use crate::exposition::Exposition;
 use crate::mcp::Era;
+use crate::mcp::level::Level;
+use crate::relay::{Relay, Wanted};
 use crate::trace::Parent;
 
 /// A call that was parsed but not checked yet. Owns its parts, so it can outlive its connection.
@@ -33,6 +35,8 @@ pub(crate) struct ToolCall {
     pub(crate) arguments: Option<Bytes>,
     /// How to answer.
     pub(crate) era: Era,
+    /// What the caller wants of the messages that a server sends during the call.
+    pub(crate) wanted: Wanted,
     /// The caller, for the audit record.
     pub(crate) caller: Caller,
     /// The caller's span that the call belongs to.
@@ -59,6 +63,19 @@ impl ToolCall {
             output = output.tightest(bundle.limits.output);
         }
         Limits { timeout: Duration::from_millis(timeout_ms), max_response_bytes, output }
+    }
+
+    /// Returns what passes messages of the server to the caller, with the level of log messages that the caller's session has set;
+    /// none if nothing passes. Only MCP servers send messages during a call.
+    pub(crate) fn relay(&self, session: impl FnOnce() -> Option<Level>) -> Option<Arc<Relay>> {
+        if self.content.is_some() || !self.exposition.service.upstream.is_mcp() {
+            return None;
+        }
+        let level = match self.era {
+            Era::Modern => self.wanted.level,
+            Era::Legacy => session(),
+        };
+        Relay::new(&Wanted { token: self.wanted.token.clone(), level }, self.exposition.enforcement)
     }
 
     /// Returns the member of a modern `_meta` that names the server that the caller addressed.

@@ -133,6 +133,8 @@ pub(crate) struct ToolResult {
     pub(crate) is_error: bool,
     /// A JSON text for `_meta["tamis.dev/filter"]`.
     pub(crate) filter: Option<Cow<'static, str>>,
+    /// Members of the upstream's `_meta`, as JSON without braces.
+    pub(crate) meta: Option<Bytes>,
 }
 
 /// Structured content of at least this many bytes becomes a buffer of its own. For less, one more buffer costs as much as
@@ -153,12 +155,14 @@ impl ToolResult {
             structured: Structured::None,
             is_error: true,
             filter: None,
+            meta: None,
         }
     }
 
     /// Returns the bytes of the parts that grow with the output.
     pub(crate) fn len(&self) -> usize {
-        self.text.len() + self.json().map_or(0, String::len) + self.media.iter().map(Bytes::len).sum::<usize>()
+        let copied = self.media.iter().chain(&self.meta).map(Bytes::len).sum::<usize>();
+        self.text.len() + self.json().map_or(0, String::len) + copied
     }
 
     /// Returns the memory of those parts in bytes.
@@ -176,10 +180,11 @@ impl ToolResult {
 
     /// Measures the result, to allocate its buffers once.
     pub(crate) fn measure(self) -> Measured {
-        let Self { text, notice, media, structured, is_error: _, filter } = &self;
+        let Self { text, notice, media, structured, is_error: _, filter, meta } = &self;
         let media = media.iter().map(|block| block.len() + 1).sum::<usize>();
         let blocks = json::encoded_len(text) + notice.as_deref().map_or(0, json::encoded_len) + media;
-        let (mut head, mut tail) = (HEAD + blocks, TAIL + filter.as_ref().map_or(0, |filter| filter.len()));
+        let metas = filter.as_ref().map_or(0, |filter| filter.len()) + meta.as_ref().map_or(0, |meta| meta.len() + 1);
+        let (mut head, mut tail) = (HEAD + blocks, TAIL + metas);
         let mut moved = None;
         if let Some(Parts { open: _, json, rest }) = structured.parts(text) {
             tail += rest.iter().map(|part| part.len()).sum::<usize>();
@@ -219,7 +224,7 @@ impl Measured {
 /// Writes the answer to a tool call. `server` is the modern era's `_meta` entry that names the server, as JSON members.
 pub(crate) fn tool_result(id: &str, measured: Measured, era: Era, server: &str) -> Chain {
     let Measured { result, head, moved, tail } = measured;
-    let ToolResult { text, notice, media, structured, is_error, filter } = result;
+    let ToolResult { text, notice, media, structured, is_error, filter, meta } = result;
     let tail = tail + server.len();
     let mut out = Vec::with_capacity(head + id.len() + if moved.is_none() { tail } else { 0 });
     open_result(&mut out, id);
@@ -240,12 +245,16 @@ pub(crate) fn tool_result(id: &str, measured: Measured, era: Era, server: &str) 
         rest.iter().for_each(|part| out.put(part));
         out.put(if is_error { r#","isError":true"# } else { r#","isError":false"# });
         let server = if era == Era::Modern { server } else { "" };
-        if filter.is_some() || !server.is_empty() {
+        if filter.is_some() || meta.is_some() || !server.is_empty() {
             out.put(r#","_meta":{"#);
             out.put(server);
             if let Some(filter) = &filter {
                 out.put(if server.is_empty() { r#""tamis.dev/filter":"# } else { r#","tamis.dev/filter":"# });
                 out.put(filter);
+            }
+            if let Some(meta) = &meta {
+                out.put(if server.is_empty() && filter.is_none() { "" } else { "," });
+                out.extend_from_slice(meta);
             }
             out.put("}");
         }

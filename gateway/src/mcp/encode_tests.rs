@@ -32,15 +32,16 @@ fn written(id: &str, result: ToolResult, era: Era, server: &str) -> (Chain, Vec<
 
 /// Writes the same answer into one buffer, with `serde_json`'s strings.
 fn reference(id: &str, result: &ToolResult, era: Era, server: &str) -> String {
-    let ToolResult { text, notice, media, structured, is_error, filter } = result;
+    let ToolResult { text, notice, media, structured, is_error, filter, meta } = result;
     let block = |text: &str| format!(r#"{{"type":"text","text":{}}}"#, serde_json::to_string(text).unwrap());
     let kind = if era == Era::Modern { r#""resultType":"complete","# } else { "" };
     let notice = notice.as_deref().map_or(String::new(), |notice| format!(",{}", block(notice)));
     let object = structured.to_json(text).map_or(String::new(), |json| format!(r#","structuredContent":{json}"#));
-    let mut meta = Vec::new();
-    meta.extend(Some(server.to_owned()).filter(|server| era == Era::Modern && !server.is_empty()));
-    meta.extend(filter.as_ref().map(|filter| format!(r#""tamis.dev/filter":{filter}"#)));
-    let meta = if meta.is_empty() { String::new() } else { format!(r#","_meta":{{{}}}"#, meta.join(",")) };
+    let mut metas = Vec::new();
+    metas.extend(Some(server.to_owned()).filter(|server| era == Era::Modern && !server.is_empty()));
+    metas.extend(filter.as_ref().map(|filter| format!(r#""tamis.dev/filter":{filter}"#)));
+    metas.extend(meta.as_ref().map(|meta| String::from_utf8_lossy(meta).into_owned()));
+    let meta = if metas.is_empty() { String::new() } else { format!(r#","_meta":{{{}}}"#, metas.join(",")) };
     let text = block(text);
     let media: String = media.iter().map(|block| format!(",{}", String::from_utf8_lossy(block))).collect();
     let result = format!(r#"{{{kind}"content":[{text}{notice}{media}]{object},"isError":{is_error}{meta}}}"#);
@@ -57,6 +58,7 @@ fn both_eras_get_two_blocks_and_an_object() {
             structured: Structured::Text { members: r#""_truncated":{"shown":1,"total":2}"#.to_owned() },
             is_error: false,
             filter: None,
+            meta: None,
         };
         let answer: Value = serde_json::from_slice(&written("1", result, era, "").1).unwrap();
         let answer = &answer["result"];
@@ -84,7 +86,8 @@ fn large_structured_content_is_the_buffer_of_the_filter() {
             Structured::Json(json) => json.as_ptr(),
             Structured::Text { .. } | Structured::None => text.as_ptr(),
         };
-        let result = ToolResult { text, notice: None, media: vec![], structured, is_error: false, filter: None };
+        let result =
+            ToolResult { text, notice: None, media: vec![], structured, is_error: false, filter: None, meta: None };
         let expected = reference("1", &result, Era::Modern, SERVER);
         let (chain, bytes) = written("1", result, Era::Modern, SERVER);
         assert!(bytes == expected.as_bytes(), "{length}");
@@ -109,7 +112,7 @@ proptest! {
     #[test]
     fn an_answer_is_what_one_buffer_would_be(
         unit in ".{1,40}", times in 1..2_000_usize, form in 0..5_u8, notice in proptest::option::of(".{0,40}"),
-        members in "(\"_truncated\":[0-9]{1,3})?", media in 0..3_usize, filter: bool, is_error: bool, modern: bool, server: bool,
+        members in "(\"_truncated\":[0-9]{1,3})?", media in 0..3_usize, filter: bool, meta: bool, is_error: bool, modern: bool, server: bool,
         id in "[1-9][0-9]{0,9}|\"[a-z]{0,30}\"",
     ) {
         let string = serde_json::to_string(&unit.repeat(times)).unwrap();
@@ -124,7 +127,8 @@ proptest! {
         let server = if server { SERVER } else { "" };
         let filter = filter.then(|| r#"{"applied":true}"#.into());
         let media = vec![Bytes::from_static(br#"{"type":"image"}"#); media];
-        let result = ToolResult { text, notice, media, structured, is_error, filter };
+        let meta = meta.then(|| Bytes::from_static(br#""a":1.0"#));
+        let result = ToolResult { text, notice, media, structured, is_error, filter, meta };
         let expected = reference(&id, &result, era, server);
         let (_, bytes) = written(&id, result, era, server);
         prop_assert!(bytes == expected.as_bytes(), "{} {expected}", String::from_utf8_lossy(&bytes));
@@ -143,6 +147,7 @@ proptest! {
             structured: Structured::None,
             is_error: failed,
             filter: Some("{\"applied\":true}".into()),
+            meta: None,
         };
         let body: Value = serde_json::from_slice(&written("7", result, era, SERVER).1).unwrap();
         prop_assert_eq!(&body["result"]["content"], &json!([{"type": "text", "text": text}]));

@@ -137,6 +137,7 @@ pub(crate) struct Params<'a> {
 
 /// The members of `_meta` that the gateway reads.
 #[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Meta<'a> {
     /// The protocol version of the request.
     #[serde(rename = "io.modelcontextprotocol/protocolVersion", borrow, default)]
@@ -144,6 +145,12 @@ pub(crate) struct Meta<'a> {
     /// The client's capabilities.
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities", borrow, default)]
     pub(crate) capabilities: Option<&'a RawValue>,
+    /// The token under which the caller wants progress.
+    #[serde(borrow, default)]
+    pub(crate) progress_token: Option<&'a RawValue>,
+    /// The level of the log messages that the caller wants.
+    #[serde(rename = "io.modelcontextprotocol/logLevel", borrow, default)]
+    pub(crate) log_level: Option<&'a RawValue>,
     /// The caller's span, in the format of W3C Trace Context.
     #[serde(borrow, default)]
     pub(crate) traceparent: Option<&'a RawValue>,
@@ -262,7 +269,8 @@ fn incoming<'a, P>(
 /// Maximum bytes of an id, which is repeated in answers and traces.
 const ID_BYTES: usize = 1 << 10;
 
-fn is_id(raw: &RawValue) -> bool {
+/// Whether a value is a string or a number of at most 1024 bytes.
+pub(crate) fn is_id(raw: &RawValue) -> bool {
     raw.get().len() <= ID_BYTES && matches!(raw.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 

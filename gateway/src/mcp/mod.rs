@@ -8,6 +8,7 @@ pub(crate) mod encode;
 pub(crate) mod era;
 pub(crate) mod error;
 pub(crate) mod headers;
+pub(crate) mod level;
 pub(crate) mod message;
 
 pub(crate) use era::Era;

@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
@@ -9,6 +10,7 @@ use futures_util::Stream;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 use super::connections::Exchange;
+use super::relayed::Reading;
 use crate::memory::Held;
 
 /// Why a stream ends before it is complete. The response is cut then, and no client takes it for complete: HTTP/1.1 closes
@@ -26,6 +28,14 @@ pub(crate) enum Cut {
 /// Pieces of a body as they come. An error is the last item.
 type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, Cut>> + Send>>;
 
+/// A part of a stream that ends with the answer to a call.
+pub(super) enum Part {
+    /// An event before the answer.
+    Event(Bytes),
+    /// The event with the answer.
+    Last(Held),
+}
+
 /// The body of a response.
 pub(crate) struct Body {
     content: Content,
@@ -38,6 +48,8 @@ enum Content {
     Full(Option<Held>),
     /// As it comes.
     Stream(Pieces),
+    /// What a server sends during a call, and the answer.
+    Relayed(Pin<Box<dyn Stream<Item = Part> + Send>>, Arc<Reading>),
 }
 
 impl Body {
@@ -51,19 +63,27 @@ impl Body {
         Self { content: Content::Stream(Box::pin(stream)), exchange: None }
     }
 
+    /// What a server sends during a call, and the answer. `reading` gets the request that the body answers.
+    pub(super) fn relayed(parts: impl Stream<Item = Part> + Send + 'static, reading: Arc<Reading>) -> Self {
+        Self { content: Content::Relayed(Box::pin(parts), reading), exchange: None }
+    }
+
     /// The pieces of a stream.
     #[cfg(test)]
     pub(crate) fn events(&mut self) -> &mut Pieces {
         match &mut self.content {
             Content::Stream(stream) => stream,
-            Content::Full(_) => panic!("no stream"),
+            Content::Full(_) | Content::Relayed(..) => panic!("no stream"),
         }
     }
 
-    /// Ties the request that the body answers to its end. From now on the body has to be read in time.
+    /// Ties the request that the body answers to its end. From now on the body has to be read in time, and one with the answer to
+    /// a call in progress when that is ready.
     pub(super) fn tie(&mut self, mut exchange: Exchange) {
-        if let Content::Full(Some(held)) = &self.content {
-            exchange.answered(held.chain.len());
+        match &self.content {
+            Content::Relayed(_, reading) => return reading.tie(exchange),
+            Content::Full(Some(held)) => exchange.answered(held.chain.len()),
+            Content::Full(None) | Content::Stream(_) => {}
         }
         self.exchange = Some(exchange);
     }
@@ -133,6 +153,12 @@ impl HttpBody for Body {
                 let written = Written { held, _exchange: exchange.take() };
                 Ok(Frame::data(Piece::Answer(written)))
             })),
+            Content::Relayed(parts, reading) => parts.as_mut().poll_next(context).map(|part| {
+                Some(Ok(Frame::data(match part? {
+                    Part::Event(bytes) => Piece::Event(bytes),
+                    Part::Last(held) => Piece::Answer(Written { held, _exchange: reading.take() }),
+                })))
+            }),
             Content::Stream(stream) => stream.as_mut().poll_next(context).map(|item| {
                 let item = item?;
                 if let Err(cut) = &item {
@@ -150,7 +176,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.content {
             Content::Full(held) => SizeHint::with_exact(held.as_ref().map_or(0, |held| held.chain.len() as u64)),
-            Content::Stream(_) => SizeHint::default(),
+            Content::Stream(_) | Content::Relayed(..) => SizeHint::default(),
         }
     }
 }

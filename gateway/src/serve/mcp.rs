@@ -17,6 +17,7 @@ use super::admission::{self, Admitted};
 use super::auth::AuthContext;
 use super::detached::Detached;
 use super::incoming::RequestBody;
+use super::relayed::{self, Events, Reading, Running};
 use super::request_body::{self, BodyError};
 use super::respond::{self, events, json, plain};
 use super::{Body, session_id, stream};
@@ -30,6 +31,7 @@ use crate::memory::{Exhausted, Held, Reservation, arguments_need};
 use crate::metrics::Rejection;
 use crate::offload::{LIGHT_READ, Work};
 use crate::registry::Slot;
+use crate::relay::Relay;
 use crate::session::{self, Action, Input, Notifications, Reader, Refusal, Request, StreamPlace, Transport, in_flight};
 use crate::target::Target;
 
@@ -236,7 +238,16 @@ impl McpRequest<'_> {
                 }
                 response
             }
+            Task::SetLevel(level, body) => {
+                if let Some(session) = self.session() {
+                    self.gateway.levels.set(&session, level);
+                }
+                json(StatusCode::OK, body)
+            }
             Task::Call(call) => {
+                if let Some(relay) = self.relay(&call) {
+                    return self.relayed(call, relay, held).await;
+                }
                 self.call(call, held).await.map_or_else(|error| refused(&error), |body| json(StatusCode::OK, body))
             }
             Task::Listen(listen) => match StreamPlace::take(self.gateway, &target, &self.caller) {
@@ -264,17 +275,50 @@ impl McpRequest<'_> {
         })
     }
 
+    /// Returns what passes messages of the server to the caller; none if the caller wants none, or cannot read them.
+    fn relay(&self, call: &call::ToolCall) -> Option<Arc<Relay>> {
+        let level = || self.session().and_then(|session| self.gateway.levels.get(&session));
+        call.relay(level).filter(|_| accepts(self.headers, "text/event-stream"))
+    }
+
+    /// Makes a call whose caller wants messages of the server.
+    async fn relayed(&self, call: call::ToolCall, relay: Arc<Relay>, held: Reservation) -> Response<Body> {
+        let (id, era) = (call.id.clone(), call.era);
+        let (gateway, passes) = (Arc::clone(self.gateway), Arc::clone(&relay));
+        let registered = match era {
+            Era::Modern => None,
+            Era::Legacy => self.session().and_then(|session| gateway.in_flight.begin(&session, call.id())),
+        };
+        let run = async move {
+            tokio::select! {
+                answer = call::run(&gateway, &call, Some(&passes), held) => answer,
+                () = in_flight::cancelled(registered.as_ref()) => Err(RpcError::cancelled()),
+            }
+        };
+        let reading = Arc::<Reading>::default();
+        let mut running = Running::start(run, era, Arc::downgrade(&reading), &self.gateway.detached);
+        tokio::select! {
+            biased;
+            outcome = &mut running => {
+                outcome.map_or_else(|error| refuse(Some(&id), &error, era), |body| json(StatusCode::OK, body))
+            }
+            () = relay.due() => {
+                events(relayed::body(Events { relay, running, id, era, auth: self.auth.clone() }, reading))
+            }
+        }
+    }
+
     /// Makes a call. In the modern era, a closed connection drops this future and so cancels the call. In the legacy era, the
     /// call goes on until its client cancels it by its id.
     async fn call(&self, call: call::ToolCall, held: Reservation) -> Result<Held, RpcError> {
         if call.era == Era::Modern {
-            return Box::pin(call::run(self.gateway, &call, held)).await;
+            return Box::pin(call::run(self.gateway, &call, None, held)).await;
         }
         let gateway = Arc::clone(self.gateway);
         let registered = self.session().and_then(|session| gateway.in_flight.begin(&session, call.id()));
         let run = async move {
             tokio::select! {
-                answer = call::run(&gateway, &call, held) => answer,
+                answer = call::run(&gateway, &call, None, held) => answer,
                 () = in_flight::cancelled(registered.as_ref()) => Err(RpcError::cancelled()),
             }
         };
@@ -323,6 +367,12 @@ impl McpRequest<'_> {
         let answered = match (task, room) {
             (_, Err(exhausted)) => Err(exhausted),
             (Task::Answer(body), Ok(room)) => Ok(Held::new(body, room)),
+            (Task::SetLevel(level, body), Ok(room)) => {
+                if let Some(session) = self.session() {
+                    self.gateway.levels.set(&session, level);
+                }
+                Ok(Held::new(body, room))
+            }
             (Task::Call(call), Ok(room)) => self.call(call, room).await,
             (Task::Listen(_), Ok(_)) => Err(RpcError::method_not_found(Era::Legacy)),
         };

@@ -14,6 +14,7 @@ mod index;
 mod linger;
 mod mcp;
 mod origin;
+mod relayed;
 mod request_body;
 mod respond;
 mod session_id;

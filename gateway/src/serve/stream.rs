@@ -71,6 +71,6 @@ impl Events {
 }
 
 /// One event; JSON has no line ends of its own here.
-fn event(message: &str) -> Bytes {
+pub(super) fn event(message: &str) -> Bytes {
     format!("event: message\ndata: {message}\n\n").into()
 }

@@ -4,6 +4,7 @@
 //! and return an [`Action`]. HTTP (`serve::mcp`) and standard input (`stdio`) only read, write and spawn.
 
 pub(crate) mod in_flight;
+mod levels;
 mod listeners;
 mod notifications;
 
@@ -20,6 +21,7 @@ use crate::mcp::{Era, Incoming, Params, RpcError, encode, headers};
 use crate::target::Target;
 
 pub(crate) use in_flight::InFlight;
+pub(crate) use levels::Levels;
 pub(crate) use listeners::{Listeners, StreamPlace};
 pub(crate) use notifications::{Notice, Notifications};
 

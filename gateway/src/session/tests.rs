@@ -59,7 +59,7 @@ fn shown(action: &Action) -> String {
         }
         Action::Perform(Request { id: to, era: of, target: _, negotiated, task }) => {
             let task = match task {
-                Task::Answer(_) => "answer",
+                Task::Answer(_) | Task::SetLevel(..) => "answer",
                 Task::Call(_) => "call",
                 Task::Listen(_) => "listen",
             };

@@ -42,6 +42,7 @@ use crate::access::Callers;
 use crate::call::Caller;
 use crate::memory::Reservation;
 use crate::offload::Offload;
+use crate::relay::Relay;
 use crate::trace::CallTrace;
 
 pub use crate::arguments::Arguments;
@@ -70,6 +71,8 @@ pub struct CallContext<'a> {
     pub(crate) caller: Option<&'a Caller>,
     /// The trace of the call. Each request gets a span, and the upstream gets its context.
     pub trace: Option<&'a CallTrace>,
+    /// What passes messages of the server to the caller; none if the caller wants none.
+    pub(crate) relay: Option<&'a Arc<Relay>>,
     /// Where answers are parsed and merged that are too large for a serving thread.
     pub(crate) offload: Offload<'a>,
     /// The memory of the call. The answer's memory is reserved here, and stays reserved.
@@ -102,6 +105,8 @@ pub struct Answer {
     pub output: Output,
     /// Content of an MCP tool that is not text, as JSON: images, audio, links and embedded resources.
     pub media: Vec<Bytes>,
+    /// Members of the `_meta` of an MCP tool's result, as JSON without braces.
+    pub meta: Option<Bytes>,
     /// Set if the gateway fetched pages.
     pub pagination: Option<PageReport>,
     /// Status of the last response.
@@ -114,10 +119,11 @@ pub struct Answer {
 
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { output, media, pagination, status, requests, elapsed } = self;
+        let Self { output, media, meta, pagination, status, requests, elapsed } = self;
         f.debug_struct("Answer")
             .field("output", output)
             .field("media", &media.len())
+            .field("meta", &meta.as_ref().map(Bytes::len))
             .field("pages", &pagination.as_ref().map(|p| p.pages))
             .field("status", status)
             .field("requests", requests)

@@ -134,6 +134,11 @@ impl Upstream {
         withheld
     }
 
+    /// Returns whether the service is an MCP server.
+    pub(crate) fn is_mcp(&self) -> bool {
+        matches!(self.calls, Calls::Mcp(_))
+    }
+
     /// Returns what is known of the programs of the service, if its source is a program.
     pub(crate) fn program(&self) -> Option<ProgramReport> {
         match &self.calls {

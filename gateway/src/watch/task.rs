@@ -139,6 +139,7 @@ fn context<'a>(
         credentials: watch.credentials(gateway.options.credentials.as_ref()),
         caller: None,
         trace: None,
+        relay: None,
         offload: gateway.offload(&watch.id),
         memory,
     }

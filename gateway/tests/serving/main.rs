@@ -17,6 +17,7 @@ mod mcp_servers;
 mod memory;
 mod offload;
 mod operations;
+mod relayed;
 mod reloads;
 mod stdio;
 mod streams;

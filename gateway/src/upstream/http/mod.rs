@@ -127,6 +127,7 @@ impl HttpService {
         Ok(Answer {
             output: if action.is_json { Output::Json(body) } else { Output::Text(body) },
             media: Vec::new(),
+            meta: None,
             pagination,
             status: fetch.status.as_u16(),
             requests: fetch.requests,

@@ -37,6 +37,7 @@ impl ToolCall<'_> {
                 return Err(UpstreamError::Withheld(withheld));
             }
             let session = Box::pin(self.flight.session(server)).await.map_err(NotReady::into_error)?;
+            Box::pin(self.flight.set_level(server, session.as_ref())).await;
             let answered = self.call_once(server, session.as_ref(), arguments).await;
             let ended = self.flight.wire.transport.ended().is_some();
             // If the program ended just before, nothing was sent.
@@ -65,7 +66,9 @@ impl ToolCall<'_> {
             limit: self.flight.wire.context.bounds.max_response_bytes,
         };
         self.sent = true;
+        self.flight.wire.is_call = true;
         let answered = self.flight.send(server, session, asked).await;
+        self.flight.wire.is_call = false;
         // What has certainly not been executed was not sent.
         self.sent = !matches!(answered, Err(Fault::Unsent(_)) | Ok(Answered::Refused { .. }));
         answered
@@ -80,17 +83,18 @@ impl ToolCall<'_> {
         memory.take(copies).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: true })?;
         let (start, end) = (result.as_ptr().addr(), result.as_ptr().addr() + bytes);
         let read = self.flight.wire.off_thread(bytes, move || result::read(&result, declared)).await?;
-        let (output, media) = match read.map_err(|reason| UpstreamError::Malformed(reason.to_owned()))? {
-            ToolAnswer::Done { output, media } => (output, media),
+        let (output, media, meta) = match read.map_err(|reason| UpstreamError::Malformed(reason.to_owned()))? {
+            ToolAnswer::Done { output, media, meta } => (output, media, meta),
             ToolAnswer::Failed(text) => return Err(UpstreamError::Tool { body: text }),
         };
         // A slice of the message takes no memory of its own.
         let own = |part: &Bytes| if (start..end).contains(&part.as_ptr().addr()) { 0 } else { part.len() as u64 };
-        let kept = own(output.bytes()) + media.iter().map(own).sum::<u64>();
+        let kept = own(output.bytes()) + media.iter().chain(&meta).map(own).sum::<u64>();
         self.flight.wire.context.memory.release(copies.saturating_sub(kept));
         Ok(Answer {
             output,
             media,
+            meta,
             pagination: None,
             status: 200,
             requests: self.flight.wire.requests,

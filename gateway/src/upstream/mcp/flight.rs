@@ -16,7 +16,7 @@ use super::decide::{self, Forget};
 use super::peers::{Peer, validity};
 use super::pins::{Compared, Comparison, PageEnd, Verdict};
 use super::program::ENDED;
-use super::request::{self, MODERN};
+use super::request::{self, ForCaller, MODERN};
 use super::wire::{Answered, Outgoing, Transport, Wire, malformed};
 use super::{McpService, Server, text};
 use crate::mcp::era::LEGACY_VERSIONS;
@@ -307,6 +307,29 @@ impl Flight<'_> {
         Ok(session)
     }
 
+    /// Asks a legacy server for the log messages that the caller wants, unless it was asked in this session before. Whether the
+    /// server has log messages does not matter to the call.
+    pub(super) async fn set_level(&mut self, server: Server, session: Option<&HeaderValue>) {
+        const METHOD: &str = "logging/setLevel";
+        let Some(level) = self.wire.context.relay.and_then(|relay| relay.level()) else { return };
+        // A server without sessions could not keep the level. A program is a session by itself.
+        let keeps = session.is_some() || matches!(self.wire.transport, Transport::Program(_));
+        if server == Server::Modern || !keeps || !self.peer.lower_level(&self.caller, session, level) {
+            return;
+        }
+        let id = self.service.next_id();
+        let plain = request::headers(Some(server), session, METHOD, None);
+        let outgoing = Outgoing {
+            method: METHOD,
+            headers: plain.clone(),
+            body: request::request(id, METHOD, &request::set_level(level), server),
+            id: Some(id),
+            limit: MAX_HANDSHAKE,
+            refuse_with: Some(&plain),
+        };
+        let _ = tokio::time::timeout(DISCOVERY, Box::pin(self.wire.post(outgoing))).await;
+    }
+
     /// Reads the server's list, and compares it with what is pinned. Returns which tools are withheld, or the tools of a followed
     /// server, and how long that holds as the server says, in milliseconds.
     async fn list(&mut self, server: Server) -> Result<(Compared, Option<u64>), NotReady> {
@@ -401,7 +424,11 @@ impl Flight<'_> {
             }
             Server::Legacy { .. } => Some(&plain),
         };
-        let body = request::request(id, method, params, server);
+        let asked = self.wire.relay().map_or_else(ForCaller::default, |relay| ForCaller {
+            progress: relay.kinds().progress,
+            level: relay.level(),
+        });
+        let body = request::request_for(asked, id, method, params, server);
         self.pending = self.wire.transport.needs_cancel(server).then(|| (plain.clone(), id));
         let answered = self.wire.post(Outgoing { method, headers, body, id: Some(id), limit, refuse_with }).await;
         self.pending = None;

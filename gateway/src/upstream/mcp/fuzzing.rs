@@ -6,6 +6,7 @@ use tamis_engine::ResponseType;
 use super::message::{self, Reply};
 use super::result::{self, ToolAnswer};
 use super::sse::{EventParser, TooLarge};
+use crate::relay::Kinds;
 use crate::upstream::Output;
 
 /// An answer in a stream of events.
@@ -45,14 +46,14 @@ pub fn answers(stream: &[u8], piece: usize, limit: usize, is_text: bool) -> Vec<
 }
 
 fn read(event: Bytes, is_text: bool) -> Option<Answered> {
-    let result = match message::read(&event, 1).ok()?.answer? {
+    let result = match message::read(&event, 1, Kinds { progress: true, logs: true }).ok()?.answer? {
         Reply::Result(result) => result,
         Reply::Error(_) => return Some(Answered { event, result: None, output: None, media: Vec::new() }),
     };
     let declared = is_text.then_some(ResponseType::Text);
     let (output, media) = match result::read(&result, declared) {
-        Ok(ToolAnswer::Done { output: Output::Json(json), media }) => (Some((json, true)), media),
-        Ok(ToolAnswer::Done { output: Output::Text(text), media }) => (Some((text, false)), media),
+        Ok(ToolAnswer::Done { output: Output::Json(json), media, .. }) => (Some((json, true)), media),
+        Ok(ToolAnswer::Done { output: Output::Text(text), media, .. }) => (Some((text, false)), media),
         Ok(ToolAnswer::Failed(_)) | Err(_) => (None, Vec::new()),
     };
     Some(Answered { event, result: Some(result), output, media })

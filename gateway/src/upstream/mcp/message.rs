@@ -4,6 +4,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::mcp::level::Level;
+use crate::mcp::message;
+use crate::relay::{Kinds, Sent};
+
 /// The most messages that a batch may have.
 const MAX_BATCH: usize = 1_000;
 /// Bytes of the id of a server's request that is answered.
@@ -18,6 +22,8 @@ pub(super) struct Received {
     pub(super) asked: Vec<Bytes>,
     /// Whether the server says that its list of tools has changed.
     pub(super) list_changed: bool,
+    /// Messages to the caller: the progress of the request, and log messages.
+    pub(super) sent: Vec<Sent>,
     /// Messages that are nothing of that: other notifications, answers to other requests.
     pub(super) others: usize,
 }
@@ -51,9 +57,34 @@ struct Envelope<'a> {
     #[serde(borrow, default)]
     method: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ProgressParams<'a> {
+    #[serde(borrow)]
+    progress_token: &'a RawValue,
+    #[serde(borrow)]
+    progress: &'a RawValue,
+    #[serde(borrow, default)]
+    total: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct LogParams<'a> {
+    #[serde(borrow)]
+    level: &'a RawValue,
+    #[serde(borrow, default)]
+    logger: Option<&'a RawValue>,
+    #[serde(borrow)]
+    data: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -65,11 +96,11 @@ struct ErrorObject<'a> {
 }
 
 /// Reads a message or a batch that came while the answer to the request `id` is waited for. Parts of the result are slices
-/// of `text`.
+/// of `text`. `kinds`: the messages that the caller wants.
 ///
 /// # Errors
 /// [`Unreadable`].
-pub(super) fn read(text: &Bytes, id: u64) -> Result<Received, Unreadable> {
+pub(super) fn read(text: &Bytes, id: u64, kinds: Kinds) -> Result<Received, Unreadable> {
     const NOT_JSON: Unreadable = Unreadable("is not valid JSON");
     let raw: &RawValue = serde_json::from_slice(text).map_err(|_| NOT_JSON)?;
     let mut received = Received::default();
@@ -78,23 +109,27 @@ pub(super) fn read(text: &Bytes, id: u64) -> Result<Received, Unreadable> {
         if messages.len() > MAX_BATCH {
             return Err(Unreadable("holds a batch of more than 1000 messages"));
         }
-        messages.into_iter().for_each(|message| received.note(text, message, id));
+        messages.into_iter().for_each(|message| received.note(text, message, (id, kinds)));
     } else {
-        received.note(text, raw, id);
+        received.note(text, raw, (id, kinds));
     }
     Ok(received)
 }
 
 impl Received {
-    fn note(&mut self, text: &Bytes, message: &RawValue, id: u64) {
+    fn note(&mut self, text: &Bytes, message: &RawValue, (id, kinds): (u64, Kinds)) {
         let envelope = serde_json::from_str(message.get()).ok().filter(|_| message.get().starts_with('{'));
-        let Some(Envelope { id: named, method, result, error }) = envelope else {
+        let Some(Envelope { id: named, method, params, result, error }) = envelope else {
             self.others += 1;
             return;
         };
         match (method, named) {
             (Some(_), Some(named)) if is_id(named) => self.asked.push(text.slice_ref(named.get().as_bytes())),
-            (Some(method), None) if method.get() == r#""notifications/tools/list_changed""# => self.list_changed = true,
+            (Some(method), None) if is(method, "notifications/tools/list_changed") => self.list_changed = true,
+            (Some(method), None) => match sent(text, method, params, kinds) {
+                Some((token, sent)) if token.is_none_or(|token| token == id) => self.sent.push(sent),
+                _ => self.others += 1,
+            },
             (None, Some(named)) if self.answer.is_none() && is_same(named, id) => match (result, error) {
                 (_, Some(error)) => self.answer = Some(Reply::Error(fault(error))),
                 (Some(result), None) => self.answer = Some(Reply::Result(text.slice_ref(result.get().as_bytes()))),
@@ -103,6 +138,47 @@ impl Received {
             _ => self.others += 1,
         }
     }
+}
+
+/// Reads a message that is nothing but a notification of progress or a log message. Returns it with the request that progress
+/// belongs to.
+pub(super) fn notification(text: &Bytes) -> Option<(Option<u64>, Sent)> {
+    let Envelope { id: None, method: Some(method), params, result: None, error: None } =
+        serde_json::from_slice(text).ok()?
+    else {
+        return None;
+    };
+    sent(text, method, params, Kinds { progress: true, logs: true })
+}
+
+/// Reads a notification, if it is one of `kinds`. Progress comes with the request that it belongs to: the gateway's token for a
+/// request is its id.
+fn sent(text: &Bytes, method: &RawValue, params: Option<&RawValue>, kinds: Kinds) -> Option<(Option<u64>, Sent)> {
+    let slice = |raw: &RawValue| text.slice_ref(raw.get().as_bytes());
+    let string = |raw: Option<&RawValue>| raw.filter(|raw| raw.get().starts_with('"')).map(slice);
+    match () {
+        () if kinds.progress && is(method, "notifications/progress") => {
+            let params = params.filter(|raw| raw.get().starts_with('{'))?;
+            let ProgressParams { progress_token, progress, total, message } =
+                serde_json::from_str(params.get()).ok()?;
+            let token = progress_token.get().parse().ok()?;
+            let sent = Sent::Progress { progress: slice(progress), total: total.map(slice), message: string(message) };
+            Some((Some(token), sent))
+        }
+        () if kinds.logs && is(method, "notifications/message") => {
+            let params = params.filter(|raw| raw.get().starts_with('{'))?;
+            let LogParams { level, logger, data } = serde_json::from_str(params.get()).ok()?;
+            let level =
+                level.get().strip_prefix('"').and_then(|level| level.strip_suffix('"')).and_then(Level::parse)?;
+            Some((None, Sent::Log { level, logger: string(logger), data: slice(data) }))
+        }
+        () => None,
+    }
+}
+
+/// Whether a method has this name. Some servers escape the slash.
+fn is(method: &RawValue, name: &str) -> bool {
+    message::string(method).is_some_and(|method| method == name)
 }
 
 /// Returns the JSON-RPC error in the body of a response with an error status, whatever its id.

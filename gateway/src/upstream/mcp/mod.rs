@@ -319,7 +319,7 @@ impl McpService {
                 Transport::Program(Box::new(Program::new(pool, Arc::clone(&caller), context.credentials)?))
             }
         };
-        let wire = Wire { transport, requests: 0, list_changed: false, context };
+        let wire = Wire { transport, requests: 0, list_changed: false, is_call: false, context };
         // What is known of a program comes with its process.
         Ok(Flight { service: self, peer: self.peers.of(authentication), caller, wire, pending: None })
     }
@@ -447,6 +447,7 @@ mod tests {
     mod faults;
     mod fixture;
     mod program;
+    mod relay;
     mod watch;
     mod withheld;
 }

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use super::Server;
 use super::follow::Listed;
 use super::pins::Verdict;
+use crate::mcp::level::Level;
 use crate::upstream::auth::Authentication;
 
 /// The most credentials of a service that are known at once. An exposition has one, and another one after each rotation.
@@ -115,6 +116,8 @@ struct State {
     valid_until: Option<Instant>,
     /// When a comparison last ceased to hold before its time.
     expired_at: Option<Instant>,
+    /// The level of log messages that a program was asked for.
+    level: Option<Level>,
 }
 
 #[derive(Debug)]
@@ -122,6 +125,8 @@ struct Session {
     id: HeaderValue,
     /// The number of its last use.
     used: u64,
+    /// The level of log messages that the server was asked for.
+    level: Option<Level>,
 }
 
 impl Peer {
@@ -256,7 +261,25 @@ impl Peer {
             let oldest = state.sessions.iter().min_by_key(|(_, session)| session.used).map(|(key, _)| Arc::clone(key));
             oldest.map(|key| state.sessions.remove(&key));
         }
-        state.sessions.insert(Arc::clone(caller), Session { id, used });
+        state.sessions.insert(Arc::clone(caller), Session { id, used, level: None });
+    }
+
+    /// Notes that the server is asked for log messages of this level in a session; none for a program. Returns whether it was not
+    /// asked for as much before. Calls with other levels share the session, so the least severe level is asked for.
+    pub(super) fn lower_level(&self, caller: &str, session: Option<&HeaderValue>, level: Level) -> bool {
+        let mut state = self.lock();
+        let known = match session {
+            None => &mut state.level,
+            Some(id) => match state.sessions.get_mut(caller) {
+                Some(session) if session.id == *id => &mut session.level,
+                _ => return false,
+            },
+        };
+        let is_lower = known.is_none_or(|known| level < known);
+        if is_lower {
+            *known = Some(level);
+        }
+        is_lower
     }
 
     /// Drops the session of a caller, if it is still this one.

@@ -11,6 +11,7 @@ use tamis_engine::json::write_string;
 use super::Server;
 use crate::mcp::era::{LEGACY_VERSIONS, MODERN_VERSIONS};
 use crate::mcp::headers::{METHOD, NAME, VERSION};
+use crate::mcp::level::Level;
 
 /// The header that carries the id of a legacy session.
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -21,8 +22,23 @@ pub(super) const MODERN: &str = MODERN_VERSIONS[0];
 /// This client, as the protocol describes one.
 const CLIENT: &str = concat!(r#"{"name":"tamis","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
+/// What the gateway asks of a server for the caller of a tool.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ForCaller {
+    /// Whether the caller wants progress. The token is the request's id.
+    pub(super) progress: bool,
+    /// The least severe log messages that the caller wants. A legacy server is asked once for a session.
+    pub(super) level: Option<Level>,
+}
+
 /// Returns a request. `params` are the members of its parameters, as JSON without braces.
 pub(super) fn request(id: u64, method: &str, params: &str, server: Server) -> Bytes {
+    request_for(ForCaller::default(), id, method, params, server)
+}
+
+/// Returns a request like [`request`], for a caller.
+pub(super) fn request_for(asked: ForCaller, id: u64, method: &str, params: &str, server: Server) -> Bytes {
+    let ForCaller { progress, level } = asked;
     let mut out = Vec::with_capacity(params.len() + method.len() + 320);
     let mut put = |text: &str| out.extend_from_slice(text.as_bytes());
     put(r#"{"jsonrpc":"2.0","id":"#);
@@ -31,15 +47,27 @@ pub(super) fn request(id: u64, method: &str, params: &str, server: Server) -> By
     put(method);
     put(r#"","params":{"#);
     put(params);
-    if server == Server::Modern {
-        if !params.is_empty() {
-            put(",");
+    let is_modern = server == Server::Modern;
+    if is_modern || progress {
+        put(if params.is_empty() { r#""_meta":{"# } else { r#","_meta":{"# });
+        if progress {
+            put(r#""progressToken":"#);
+            put(&id.to_string());
         }
-        put(r#""_meta":{"io.modelcontextprotocol/protocolVersion":""#);
-        put(MODERN);
-        put(r#"","io.modelcontextprotocol/clientInfo":"#);
-        put(CLIENT);
-        put(r#","io.modelcontextprotocol/clientCapabilities":{}}"#);
+        if is_modern {
+            put(if progress { "," } else { "" });
+            put(r#""io.modelcontextprotocol/protocolVersion":""#);
+            put(MODERN);
+            put(r#"","io.modelcontextprotocol/clientInfo":"#);
+            put(CLIENT);
+            put(r#","io.modelcontextprotocol/clientCapabilities":{}"#);
+        }
+        if let (true, Some(level)) = (is_modern, level) {
+            put(r#","io.modelcontextprotocol/logLevel":""#);
+            put(level.as_str());
+            put("\"");
+        }
+        put("}");
     }
     put("}}");
     out.into()
@@ -66,6 +94,11 @@ pub(super) fn list(cursor: Option<&str>) -> String {
 /// Returns the members of the parameters of a legacy handshake.
 pub(super) fn initialize() -> String {
     format!(r#""protocolVersion":"{NEWEST_LEGACY}","capabilities":{{}},"clientInfo":{CLIENT}"#)
+}
+
+/// Returns the members of the parameters of `logging/setLevel`.
+pub(super) fn set_level(level: Level) -> String {
+    format!(r#""level":"{}""#, level.as_str())
 }
 
 /// The members of the parameters of `subscriptions/listen`: changes of the list of tools.

@@ -1,6 +1,8 @@
 //! The result of a tool call, read as spans: what becomes the output of the call is a slice of the message, with its digits,
 //! escapes and member order, unless it has to be unescaped.
 
+mod meta;
+
 use std::fmt;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -32,6 +34,8 @@ pub(super) enum ToolAnswer {
         output: Output,
         /// Images, audio, links and embedded resources.
         media: Vec<Bytes>,
+        /// Members of the server's `_meta`, as JSON without braces, in one line; none if there are none that may pass.
+        meta: Option<Bytes>,
     },
     /// The tool failed (`isError`). Holds its text.
     Failed(Bytes),
@@ -48,6 +52,8 @@ struct ToolResult<'a> {
     is_error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     result_type: Option<&'a RawValue>,
+    #[serde(rename = "_meta", borrow, default)]
+    meta: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -70,7 +76,7 @@ pub(super) fn read(result: &Bytes, declared: Option<ResponseType>) -> Result<Too
     const NO_RESULT: &str = "is not the result of a tool call";
     let object = result.first() == Some(&b'{');
     let parsed = serde_json::from_slice(result).ok().filter(|_| object).ok_or(NO_RESULT)?;
-    let ToolResult { content, structured_content, is_error, result_type } = parsed;
+    let ToolResult { content, structured_content, is_error, result_type, meta } = parsed;
     check_complete(result_type)?;
     let failed = match is_error.map(RawValue::get) {
         None | Some("false") => false,
@@ -96,7 +102,7 @@ pub(super) fn read(result: &Bytes, declared: Option<ResponseType>) -> Result<Too
         (Some(structured), _) => Output::Json(result.slice_ref(structured.get().as_bytes())),
         (None, declared) => of_texts(texts, declared.is_some()),
     };
-    Ok(ToolAnswer::Done { output, media })
+    Ok(ToolAnswer::Done { output, media, meta: meta.and_then(meta::members) })
 }
 
 /// Returns the output of text blocks. `is_json`: the tool is declared to return JSON.

@@ -13,6 +13,7 @@ use super::peers::Peer;
 use super::sse::EventParser;
 use super::wire::{Transport, is_event_stream};
 use super::{McpService, Server, request};
+use crate::relay::Kinds;
 use crate::upstream::{CallContext, CredentialScope, UpstreamError};
 
 /// Whose legacy session the background uses. No caller has this name: those of callers begin with an exposition's.
@@ -155,7 +156,7 @@ impl Flight<'_> {
                 if !flood.admits(1, 0, Instant::now()) {
                     return StreamEnd::Ended;
                 }
-                let Ok(received) = message::read(&event.into(), id) else { return StreamEnd::Ended };
+                let Ok(received) = message::read(&event.into(), id, Kinds::default()) else { return StreamEnd::Ended };
                 match received.answer {
                     Some(Reply::Error(error)) if error.code == METHOD_NOT_FOUND => return StreamEnd::Unsupported,
                     Some(Reply::Error(_) | Reply::Result(_)) => return StreamEnd::Ended,

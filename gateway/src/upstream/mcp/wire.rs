@@ -18,6 +18,7 @@ use crate::compute::NotRun;
 use crate::hops;
 use crate::memory::Exhausted;
 use crate::offload::{LIGHT_READ, Work};
+use crate::relay::Relay;
 use crate::upstream::auth::Authentication;
 use crate::upstream::egress::Denied;
 use crate::upstream::incoming::{BodyLimits, Fault, Incoming, fault, record_failure};
@@ -26,10 +27,14 @@ use crate::upstream::pace::Turn;
 use crate::upstream::returned::Search;
 use crate::upstream::{CallContext, Client, UpstreamError};
 
-/// Messages that may come before an answer.
+/// Messages that may come before an answer, besides those to the caller.
 const MAX_OTHERS: usize = 10_000;
 /// Bytes that may come before an answer: other messages, and the frame of the stream.
 const MAX_OTHER_BYTES: u64 = 4 << 20;
+/// Bytes of messages to the caller that may come in addition.
+pub(super) const MAX_RELAYED_BYTES: u64 = 256 << 20;
+/// Bytes of an event that are not its data.
+const FRAME: u64 = 128;
 /// Requests of a server that are answered during one request of the gateway.
 const MAX_ASKED: usize = 16;
 /// What a message costs, however short it is, in bytes.
@@ -49,6 +54,8 @@ pub(super) struct Wire<'a> {
     pub(super) requests: u32,
     /// Whether the server has said that its list of tools changed.
     pub(super) list_changed: bool,
+    /// Whether the request at hand is the call, so that messages of the server are for the caller.
+    pub(super) is_call: bool,
 }
 
 /// How messages reach a server.
@@ -102,7 +109,12 @@ pub(super) enum Answered {
     },
 }
 
-impl Wire<'_> {
+impl<'a> Wire<'a> {
+    /// Returns what passes messages of the server to the caller; none if nothing does.
+    pub(super) fn relay(&self) -> Option<&'a Arc<Relay>> {
+        self.context.relay.filter(|_| self.is_call)
+    }
+
     /// Sends a message and reads the answer.
     ///
     /// # Errors
@@ -236,6 +248,7 @@ impl Wire<'_> {
         let mut parser = EventParser::new(usize::try_from(limit).unwrap_or(usize::MAX));
         let mut search = http.authentication.needles.as_ref().map(|needles| Box::new(Search::new(needles)));
         let (mut bytes, mut others, mut asked, mut reserved) = (0_u64, 0_usize, 0_usize, 0_u64);
+        let mut relayed = 0_u64;
         let mut turn = Turn::new();
         // Bytes of the event that is being received may become the answer. All others are none.
         while let Some(piece) = incoming.piece(&mut pieces).await? {
@@ -243,7 +256,7 @@ impl Wire<'_> {
                 return Err(incoming.failed(Fault::Final(UpstreamError::CredentialReturned)));
             }
             bytes += piece.len() as u64;
-            if bytes > limit.saturating_add(MAX_OTHER_BYTES) {
+            if bytes > limit.saturating_add(MAX_OTHER_BYTES + relayed) {
                 return Err(incoming.failed(malformed("does not come within 4 MiB of other messages")));
             }
             if let Some(capacity) = parser.growth(piece.len()) {
@@ -262,13 +275,20 @@ impl Wire<'_> {
                     event.map_err(|TooLarge| incoming.failed(Fault::Final(UpstreamError::TooLarge { limit })))?;
                 let Some(event) = event else { break };
                 turn.spend(event.len() + PER_MESSAGE).await;
+                let length = event.len() as u64 + FRAME;
                 let received = self.read_message(event.into(), id).await.map_err(|fault| incoming.failed(fault))?;
                 self.list_changed |= received.list_changed;
                 if let Some(answer) = received.answer {
                     incoming.finish().await;
                     return Ok(answer);
                 }
-                others += 1 + received.others;
+                if let (Some(relay), false) = (self.relay(), received.sent.is_empty()) {
+                    received.sent.iter().for_each(|sent| relay.take_in(sent));
+                    relayed = (relayed + length).min(MAX_RELAYED_BYTES);
+                } else {
+                    others += 1;
+                }
+                others += received.others;
                 if others > MAX_OTHERS {
                     return Err(incoming.failed(malformed("does not come within 10000 other messages")));
                 }
@@ -298,8 +318,8 @@ impl Wire<'_> {
     }
 
     pub(super) async fn read_message(&self, text: Bytes, id: u64) -> Result<message::Received, Fault> {
-        let bytes = text.len();
-        let read = self.off_thread(bytes, move || message::read(&text, id)).await.map_err(Fault::Final)?;
+        let (bytes, kinds) = (text.len(), self.relay().map(|relay| relay.kinds()).unwrap_or_default());
+        let read = self.off_thread(bytes, move || message::read(&text, id, kinds)).await.map_err(Fault::Final)?;
         read.map_err(|message::Unreadable(reason)| malformed(reason))
     }
 

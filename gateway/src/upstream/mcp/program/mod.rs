@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tamis_config::{CredentialRef, ProgramSource};
 
 use super::message::{self, Reply};
-use super::wire::{Answered, Outgoing, Wire, malformed};
+use super::wire::{Answered, Outgoing, Transport, Wire, malformed};
 use crate::memory::Exhausted;
 use crate::upstream::incoming::Fault;
 use crate::upstream::returned::{Needles, Search};
@@ -132,7 +132,12 @@ impl Wire<'_> {
             process.send(body, held).await?;
             return Ok(Answered::Accepted);
         };
-        let waiting = process.wait_for(id, limit)?;
+        let needles = match &self.transport {
+            Transport::Program(program) => program.needles.clone(),
+            Transport::Http(_) => None,
+        };
+        let relay = self.relay().map(|relay| (Arc::clone(relay), needles));
+        let waiting = process.wait_for(id, limit, relay)?;
         process.send(body, held).await?;
         let (line, held) = waiting.answer().await?;
         self.context.memory.take(line.len() as u64).await.map_err(|Exhausted| exhausted(true))?;
@@ -149,7 +154,7 @@ impl Wire<'_> {
 
     /// Returns whether a line contains a credential that the program got.
     async fn has_credential(&self, line: bytes::Bytes) -> Result<bool, Fault> {
-        let super::wire::Transport::Program(program) = &self.transport else { return Ok(false) };
+        let Transport::Program(program) = &self.transport else { return Ok(false) };
         let Some(needles) = program.needles.clone() else { return Ok(false) };
         let bytes = line.len();
         self.off_thread(bytes, move || Search::is_in(&needles, &line)).await.map_err(Fault::Final)

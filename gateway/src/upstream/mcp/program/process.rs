@@ -15,9 +15,13 @@ use super::reader::{self, Line};
 use super::skim::Kind;
 use crate::memory::Reservation;
 use crate::programs::{Programs, Started};
+use crate::relay::Relay;
 use crate::upstream::incoming::Fault;
+use crate::upstream::mcp::message;
 use crate::upstream::mcp::peers::Peer;
 use crate::upstream::mcp::request::refusal;
+use crate::upstream::mcp::wire::MAX_RELAYED_BYTES;
+use crate::upstream::returned::{Needles, Search};
 use crate::upstream::{Secret, UpstreamError};
 
 /// Messages that wait for the program to read them.
@@ -83,11 +87,15 @@ struct State {
     /// Messages and bytes since the last answer, or since nothing waited.
     others: u64,
     other_bytes: u64,
+    /// Bytes of messages to callers since then.
+    relayed: u64,
 }
 
 #[derive(Debug)]
 struct Waiting {
     limit: u64,
+    /// What passes messages of the program to the caller, and what they may not contain.
+    relay: Option<(Arc<Relay>, Option<Arc<Needles>>)>,
     answer: oneshot::Sender<Result<(Bytes, Reservation), Fault>>,
 }
 
@@ -140,7 +148,7 @@ impl Shared {
         if let Kind::Answer(id) = kind
             && let Some(waiting) = state.waiting.remove(&id)
         {
-            (state.others, state.other_bytes) = (0, 0);
+            (state.others, state.other_bytes, state.relayed) = (0, 0, 0);
             drop(state);
             let answer = match text {
                 Ok((bytes, _)) if bytes.len() as u64 > waiting.limit => Err(too_large(waiting.limit)),
@@ -150,6 +158,13 @@ impl Shared {
             };
             // The call may have been given up.
             let _ = waiting.answer.send(answer);
+            return None;
+        }
+        if let (Kind::Notice, Ok((text, _))) = (&kind, &text)
+            && state.relayed < MAX_RELAYED_BYTES
+            && state.relay(text)
+        {
+            state.relayed += length;
             return None;
         }
         state.others += 1;
@@ -162,7 +177,7 @@ impl Shared {
                 self.list_changed.store(true, Ordering::SeqCst);
                 None
             }
-            Kind::Answer(_) | Kind::Other => None,
+            Kind::Answer(_) | Kind::Notice | Kind::Other => None,
         }
     }
 
@@ -173,6 +188,32 @@ impl Shared {
         for (_, Waiting { answer, .. }) in state.waiting.drain() {
             let _ = answer.send(Err(Fault::Broken(why)));
         }
+    }
+}
+
+impl State {
+    /// Passes a message of the program to the call that it is for: progress by its token, and a log message to the call that has
+    /// waited for longest. Returns whether there is such a call.
+    fn relay(&self, text: &Bytes) -> bool {
+        if text.len() as u64 > reader::IDLE_LIMIT || self.waiting.values().all(|waiting| waiting.relay.is_none()) {
+            return false;
+        }
+        let (to, sent) = match message::notification(text) {
+            Some((Some(id), sent)) => (self.waiting.get(&id), sent),
+            Some((None, sent)) => {
+                let wants_logs =
+                    |waiting: &Waiting| waiting.relay.as_ref().is_some_and(|(relay, _)| relay.kinds().logs);
+                let waiting = self.waiting.iter().filter(|(_, waiting)| wants_logs(waiting));
+                (waiting.min_by_key(|(id, _)| **id).map(|(_, waiting)| waiting), sent)
+            }
+            None => return false,
+        };
+        let Some((relay, needles)) = to.and_then(|waiting| waiting.relay.as_ref()) else { return false };
+        // What contains a credential that the program got is dropped.
+        if !needles.as_ref().is_some_and(|needles| Search::is_in(needles, text)) {
+            relay.take_in(&sent);
+        }
+        true
     }
 }
 
@@ -244,16 +285,21 @@ impl Process {
     ///
     /// # Errors
     /// The program has ended.
-    pub(in crate::upstream::mcp) fn wait_for(&self, id: u64, limit: u64) -> Result<Expected<'_>, Fault> {
+    pub(in crate::upstream::mcp) fn wait_for(
+        &self,
+        id: u64,
+        limit: u64,
+        relay: Option<(Arc<Relay>, Option<Arc<Needles>>)>,
+    ) -> Result<Expected<'_>, Fault> {
         let (sender, answer) = oneshot::channel();
         let mut state = self.shared.lock();
         if let Some((why, _)) = state.ended {
             return Err(Fault::Unsent(why));
         }
         if state.waiting.is_empty() {
-            (state.others, state.other_bytes) = (0, 0);
+            (state.others, state.other_bytes, state.relayed) = (0, 0, 0);
         }
-        state.waiting.insert(id, Waiting { limit, answer: sender });
+        state.waiting.insert(id, Waiting { limit, relay, answer: sender });
         drop(state);
         self.shared.work.notify_one();
         Ok(Expected { id, process: self, answer })

@@ -1,6 +1,8 @@
 //! Finds out for whom a message is, while it arrives: reads `id` and `method` of a JSON object and skips everything else.
 //! Takes the time of one pass, and memory that does not grow with the message.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 /// Bytes of an id or a method that are kept. Longer ones are not used.
@@ -11,6 +13,10 @@ const MAX_NAME: usize = 8;
 /// The notification that the list of tools has changed.
 const LIST_CHANGED: &[u8] = br#""notifications/tools/list_changed""#;
 
+/// The notifications that may be for a caller.
+const PROGRESS: &[u8] = br#""notifications/progress""#;
+const LOG: &[u8] = br#""notifications/message""#;
+
 /// For whom a message is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -20,6 +26,8 @@ pub(super) enum Kind {
     Request(Bytes),
     /// The notification that the list of tools has changed.
     ListChanged,
+    /// A notification of progress, or a log message.
+    Notice,
     /// Another notification, an answer to another client, or no message.
     Other,
 }
@@ -185,7 +193,11 @@ impl Skim {
                 let is_id = matches!(id.first(), Some(b'"' | b'-' | b'0'..=b'9'));
                 if is_id { Kind::Request(Bytes::copy_from_slice(id)) } else { Kind::Other }
             }
-            (Some(method), None) if method == LIST_CHANGED => Kind::ListChanged,
+            (Some(method), None) => match &*unescaped(method) {
+                LIST_CHANGED => Kind::ListChanged,
+                PROGRESS | LOG => Kind::Notice,
+                _ => Kind::Other,
+            },
             (None, Some(id)) => {
                 let number = std::str::from_utf8(id).ok().and_then(|text| text.parse().ok());
                 number.map_or(Kind::Other, Kind::Answer)
@@ -193,6 +205,15 @@ impl Skim {
             _ => Kind::Other,
         }
     }
+}
+
+/// Returns a method without the escapes that some servers write before a slash.
+fn unescaped(method: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(b'\\', method).is_none() {
+        return Cow::Borrowed(method);
+    }
+    let escapes = |at: &usize| method[*at] == b'\\' && method.get(at + 1) == Some(&b'/');
+    (0..method.len()).filter(|at| !escapes(at)).map(|at| method[at]).collect::<Vec<_>>().into()
 }
 
 #[cfg(test)]
@@ -227,8 +248,11 @@ mod tests {
             (r#"{"method":"roots/list","id":3}"#, request("3")),
             (r#"{"method":"notifications/tools/list_changed"}"#, Kind::ListChanged),
             (r#"{"method":"notifications/tools/list_changed","params":{"id":1,"method":"x"}}"#, Kind::ListChanged),
+            (r#"{"method":"notifications\/tools\/list_changed"}"#, Kind::ListChanged),
+            (r#"{"method":"notifications/progress","params":{"id":1}}"#, Kind::Notice),
+            (r#"{"params":{},"method":"notifications\/message"}"#, Kind::Notice),
             // Not for anybody.
-            (r#"{"method":"notifications/progress","params":{"id":1}}"#, Kind::Other),
+            (r#"{"method":"notifications/resources/updated","params":{"id":1}}"#, Kind::Other),
             (r#"{"id":"7","result":1}"#, Kind::Other),
             (r#"{"id":7.0,"result":1}"#, Kind::Other),
             (r#"{"id":-7,"result":1}"#, Kind::Other),

@@ -36,7 +36,7 @@ fn only_the_first_answer_to_the_request_counts() {
         (r#"{"method":"notifications/progress","params":{}}"#, None, 1),
         (r#"{"id":7,"id":7,"result":{}}"#, None, 1),
     ] {
-        let read = read(&text(message), 7).unwrap();
+        let read = read(&text(message), 7, Kinds::default()).unwrap();
         assert_eq!((read.answer, read.others, read.asked.len()), (answer, others, 0), "{message}");
     }
 }
@@ -47,21 +47,21 @@ fn requests_and_changes_of_the_list_are_told_apart() {
         r#"[{"id":"a","method":"sampling/createMessage","params":{}},{"id":1,"method":"ping"},
             {"method":"notifications/tools/list_changed"},{"id":null,"method":"x"},{"id":{},"method":"x"}]"#,
     );
-    let read = read(&message, 1).unwrap();
+    let read = read(&message, 1, Kinds::default()).unwrap();
     assert_eq!((read.asked, read.list_changed, read.others), (vec![text("\"a\""), text("1")], true, 2));
     let long = format!(r#"{{"id":"{}","method":"ping"}}"#, "x".repeat(MAX_ID));
-    assert_eq!(super::read(&text(&long), 1).unwrap().asked, Vec::<Bytes>::new());
+    assert_eq!(super::read(&text(&long), 1, Kinds::default()).unwrap().asked, Vec::<Bytes>::new());
 }
 
 #[test]
 fn what_is_not_json_is_said_without_a_part_of_it() {
     for broken in ["", "secret", "{", r#"{"id":7,"result":{}} secret"#, "\u{0}"] {
-        assert_eq!(read(&text(broken), 7), Err(Unreadable("is not valid JSON")), "{broken}");
+        assert_eq!(read(&text(broken), 7, Kinds::default()), Err(Unreadable("is not valid JSON")), "{broken}");
     }
-    assert!(read(&Bytes::from_static(b"{\"id\":7,\"result\":\"\xff\"}"), 7).is_err());
+    assert!(read(&Bytes::from_static(b"{\"id\":7,\"result\":\"\xff\"}"), 7, Kinds::default()).is_err());
     let batch = |count: usize| text(&format!("[{}1]", "1,".repeat(count - 1)));
-    assert_eq!(read(&batch(1_000), 7).unwrap().others, 1_000);
-    assert_eq!(read(&batch(1_001), 7), Err(Unreadable("holds a batch of more than 1000 messages")));
+    assert_eq!(read(&batch(1_000), 7, Kinds::default()).unwrap().others, 1_000);
+    assert_eq!(read(&batch(1_001), 7, Kinds::default()), Err(Unreadable("holds a batch of more than 1000 messages")));
 }
 
 #[test]
@@ -77,4 +77,60 @@ fn the_error_in_a_body_is_found() {
     ] {
         assert_eq!(error_in(body.as_bytes()), expected, "{body}");
     }
+}
+
+#[test]
+fn progress_of_the_request_and_log_messages_are_for_the_caller() {
+    let all = Kinds { progress: true, logs: true };
+    let progress = |progress: &str, total: Option<&str>, message: Option<&str>| Sent::Progress {
+        progress: text(progress),
+        total: total.map(text),
+        message: message.map(text),
+    };
+    let log = |level, logger: Option<&str>, data: &str| Sent::Log { level, logger: logger.map(text), data: text(data) };
+    let of = |method: &str, params: &str| {
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{params}}}"#)
+    };
+    for (message, expected) in [
+        (of("progress", r#"{"progressToken":7,"progress":1.50}"#), Some(progress("1.50", None, None))),
+        (
+            of("progress", r#"{"progress":1,"total":2.0,"message":"a\u00e9","_meta":{"x":1},"progressToken":7}"#),
+            Some(progress("1", Some("2.0"), Some(r#""a\u00e9""#))),
+        ),
+        (of("progress", r#"{"progressToken":7,"progress":1,"message":{"a":1}}"#), Some(progress("1", None, None))),
+        (of("progress", r#"{"progressToken":8,"progress":1}"#), None),
+        (of("progress", r#"{"progressToken":"7","progress":1}"#), None),
+        (of("progress", r#"{"progress":1}"#), None),
+        (of("progress", r#"{"progressToken":7}"#), None),
+        (of("progress", "[7,1]"), None),
+        (
+            of("progress", r#"{"progressToken":7,"progress":1}"#).replace("s/p", "s\\/p"),
+            Some(progress("1", None, None)),
+        ),
+        (
+            of("message", r#"{"level":"error","logger":"db","data":{"n":1.0}}"#),
+            Some(log(Level::Error, Some("\"db\""), r#"{"n":1.0}"#)),
+        ),
+        (of("message", r#"{"level":"debug","data":null}"#), Some(log(Level::Debug, None, "null"))),
+        (of("message", r#"{"level":"fatal","data":1}"#), None),
+        (of("message", r#"{"level":"error"}"#), None),
+        (of("message", r#"["error",1,2]"#), None),
+        (r#"{"method":"notifications/message"}"#.to_owned(), None),
+        (of("resources/updated", r#"{"uri":"a:b"}"#), None),
+    ] {
+        let message = text(&message);
+        let received = read(&message, 7, all).unwrap();
+        assert_eq!(received.others, usize::from(expected.is_none()), "{message:?}");
+        assert_eq!(received.sent, expected.clone().into_iter().collect::<Vec<_>>(), "{message:?}");
+        let is_progress = matches!(expected, Some(Sent::Progress { .. }));
+        if let Some(sent) = expected {
+            assert_eq!(notification(&message), Some((is_progress.then_some(7), sent)), "{message:?}");
+        }
+        // Without a caller who wants it.
+        let received = read(&message, 7, Kinds::default()).unwrap();
+        assert_eq!((received.others, received.sent), (1, vec![]), "{message:?}");
+    }
+    let batch = text(&format!("[{},{}]", of("message", r#"{"level":"info","data":1}"#), r#"{"id":7,"result":{}}"#));
+    let received = read(&batch, 7, all).unwrap();
+    assert_eq!((received.sent.len(), received.answer.is_some(), received.others), (1, true, 0));
 }

@@ -475,3 +475,35 @@ async fn line_ends_in_arguments_do_not_end_the_message() {
     assert!(seen.last().unwrap().contains("2.50"), "{seen:?}");
     assert_eq!(seen.len(), 5);
 }
+
+#[tokio::test]
+async fn what_a_program_sends_during_a_call_reaches_the_call_that_it_is_for() {
+    let note = |method: &str, params: &str| {
+        format!(r#"printf '{{"jsonrpc":"2.0","method":"notifications/{method}","params":{params}}}\n' "#)
+    };
+    let fixture = Fixture::new(&honest(&format!(
+        r#"token=${{line#*\"progressToken\":}}; token=${{token%%[,\}}]*}}
+        {} "$token"; {} "$token"; {}; {}; {}; text done"#,
+        note("progress", r#"{"progressToken":%s,"progress":1.50,"message":"half"}"#),
+        note("progress", &format!(r#"{{"progressToken":%s,"progress":2,"message":"{TOKEN}"}}"#)),
+        note("progress", r#"{"progressToken":999,"progress":3}"#),
+        note("message", r#"{"level":"error","data":{"n":1.0}}"#),
+        note("message", r#"{"level":"info","data":0}"#),
+    )));
+    let token = bytes::Bytes::from_static(b"7");
+    let wanted = crate::relay::Wanted { token: Some(token), level: Some(crate::mcp::level::Level::Warning) };
+    let relay = crate::relay::Relay::new(&wanted, tamis_engine::Enforcement::Advisory).unwrap();
+    let mut memory = room();
+    let context = crate::upstream::CallContext { relay: Some(&relay), ..context(bounds(), given(), &mut memory) };
+    fixture.upstream.call("read", &arguments("{}"), context).await.unwrap();
+    let messages = relay.take_out();
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert!(messages[0].ends_with(r#""params":{"level":"error","data":{"n":1.0}}}"#), "{messages:?}");
+    assert!(
+        messages[1].ends_with(
+            r#""params":{"progressToken":7,"progress":2,"message":"TOKEN"}}"#.replace("TOKEN", TOKEN).as_str()
+        ),
+        "{messages:?}"
+    );
+    assert_eq!(fixture.methods().iter().filter(|method| *method == "logging/setLevel").count(), 1);
+}

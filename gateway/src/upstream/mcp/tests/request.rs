@@ -73,3 +73,20 @@ fn values_that_a_header_cannot_hold_are_encoded() {
         assert_eq!(value(text).unwrap(), expected, "{text:?}");
     }
 }
+
+#[test]
+fn what_a_caller_wants_is_asked_for_in_the_metadata() {
+    let asked = |progress, level| ForCaller { progress, level };
+    let sent =
+        |asked, params: &str, server| parsed(&request_for(asked, 7, "m", params, server))["params"]["_meta"].clone();
+    let level = "io.modelcontextprotocol/logLevel";
+    for params in ["", r#""name":"t""#] {
+        assert_eq!(sent(asked(true, Some(Level::Info)), params, LEGACY), json!({"progressToken": 7}));
+        assert_eq!(sent(asked(false, Some(Level::Info)), params, LEGACY), Value::Null);
+        let modern = sent(asked(true, Some(Level::Info)), params, Server::Modern);
+        assert_eq!((&modern["progressToken"], &modern[level]), (&json!(7), &json!("info")));
+        assert_eq!(modern["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+        let modern = sent(asked(false, None), params, Server::Modern);
+        assert_eq!((modern.get("progressToken"), modern.get(level)), (None, None));
+    }
+}

@@ -46,13 +46,13 @@ fn the_payload_is_the_structured_content_or_else_the_text() {
         (r#"{"resultType":"complete","isError":false,"content":[]}"#.to_owned(), text("")),
     ] {
         let read = read_as(&result, None);
-        assert_eq!(read, Ok(ToolAnswer::Done { output: expected, media: vec![] }), "{result}");
+        assert_eq!(read, Ok(ToolAnswer::Done { output: expected, media: vec![], meta: None }), "{result}");
     }
 }
 
 #[test]
 fn what_the_tool_declares_decides() {
-    let done = |output| Ok(ToolAnswer::Done { output, media: vec![] });
+    let done = |output| Ok(ToolAnswer::Done { output, media: vec![], meta: None });
     assert_eq!(read_as(&texts(&["{\"a\":1}"]), Some(ResponseType::Text)), done(text("{\"a\":1}")));
     assert_eq!(read_as(r#"{"content":[],"structuredContent":{}}"#, Some(ResponseType::Text)), done(text("")));
     assert_eq!(read_as(&texts(&["7"]), Some(ResponseType::Object)), done(json("7")));
@@ -89,7 +89,7 @@ fn media_follow_as_they_were_written() {
     let link = "{\n \"type\" : \"resource_link\",\n \"uri\": \"a:b\" }";
     let unknown = r#"{"type":"hologram","data":"x"}"#;
     let result = format!(r#"{{"content":[{image},{{"type":"text","text":"t"}},{unknown},{link}]}}"#);
-    let Ok(ToolAnswer::Done { output, media }) = read_as(&result, None) else { panic!() };
+    let Ok(ToolAnswer::Done { output, media, .. }) = read_as(&result, None) else { panic!() };
     assert_eq!((output, media), (text("t"), vec![bytes(image), bytes(r#"{"type":"resource_link","uri":"a:b"}"#)]));
     let many = |count: usize| format!(r#"{{"content":[{}]}}"#, vec![image; count].join(","));
     let Ok(ToolAnswer::Done { media, .. }) = read_as(&many(64), None) else { panic!() };
@@ -126,4 +126,16 @@ fn wrong_types_are_named_without_their_values() {
     let many = |count: usize| format!(r#"{{"content":[{}]}}"#, vec![r#"{"type":"x"}"#; count].join(","));
     assert!(read_as(&many(MAX_BLOCKS), None).is_ok());
     assert!(read_as(&many(MAX_BLOCKS + 1), None).is_err());
+}
+
+#[test]
+fn metadata_comes_with_the_output_unless_the_call_failed() {
+    let of = |more: &str| {
+        Bytes::from(format!(r#"{{"structuredContent":{{}},"_meta":{{"a":1.0,"tamis.dev/filter":2}}{more}}}"#))
+    };
+    let Ok(ToolAnswer::Done { meta, .. }) = read(&of(""), None) else { panic!() };
+    assert_eq!(meta.as_deref(), Some(&br#""a":1.0"#[..]));
+    assert!(matches!(read(&of(r#","isError":true"#), None), Ok(ToolAnswer::Failed(_))));
+    let without = Bytes::from_static(br#"{"structuredContent":{},"_meta":7}"#);
+    assert!(matches!(read(&without, None), Ok(ToolAnswer::Done { meta: None, .. })));
 }

@@ -1,0 +1,73 @@
+//! The levels of log messages that legacy clients have set.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::mcp::level::Level;
+
+/// The most sessions whose level is kept.
+const MOST: usize = 4_096;
+
+/// The level of each session that has set one. A gateway keeps no other state of a session, and another replica does not know the
+/// level. Without one, a session gets no log messages.
+#[derive(Debug, Default)]
+pub(crate) struct Levels(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    levels: HashMap<Box<str>, (Level, u64)>,
+    /// Counts uses.
+    uses: u64,
+}
+
+impl Levels {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the level of a session. That of the session that was unused for longest goes if there are too many.
+    pub(crate) fn set(&self, session: &str, level: Level) {
+        let mut state = self.lock();
+        state.uses += 1;
+        let used = state.uses;
+        if state.levels.len() >= MOST && !state.levels.contains_key(session) {
+            let oldest = state.levels.values().map(|(_, used)| *used).min();
+            state.levels.retain(|_, (_, used)| Some(*used) != oldest);
+        }
+        state.levels.insert(session.into(), (level, used));
+    }
+
+    /// Returns the level of a session.
+    pub(crate) fn get(&self, session: &str) -> Option<Level> {
+        let mut state = self.lock();
+        state.uses += 1;
+        let uses = state.uses;
+        let (level, used) = state.levels.get_mut(session)?;
+        *used = uses;
+        Some(*level)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_has_the_level_that_it_set_last() {
+        let levels = Levels::default();
+        levels.set("a", Level::Error);
+        levels.set("b", Level::Info);
+        levels.set("a", Level::Debug);
+        assert_eq!(["a", "b", "c"].map(|session| levels.get(session)), [Some(Level::Debug), Some(Level::Info), None]);
+    }
+
+    #[test]
+    fn the_session_that_was_unused_for_longest_goes() {
+        let levels = Levels::default();
+        (0..MOST).for_each(|n| levels.set(&n.to_string(), Level::Info));
+        assert!(levels.get("0").is_some());
+        levels.set("new", Level::Info);
+        assert_eq!(levels.lock().levels.len(), MOST);
+        assert_eq!(["0", "1", "2", "new"].map(|session| levels.get(session).is_some()), [true, false, true, true]);
+    }
+}
