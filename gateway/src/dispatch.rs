@@ -8,11 +8,13 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tamis_engine::Enforcement;
 
 use crate::bundle::Found;
 use crate::call::{Caller, ToolCall};
 use crate::exposition::{Exposition, Page};
 use crate::hops;
+use crate::input::CallerInput;
 use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::era::{MODERN_VERSIONS, negotiate};
 use crate::mcp::level::Level;
@@ -119,6 +121,12 @@ fn call(request: &Request<'_>) -> Result<ToolCall, RpcError> {
     if let Some(meta) = &params.meta {
         call.wanted = wanted(meta, source);
     }
+    if request.era == Era::Modern
+        && call.exposition.enforcement == Enforcement::Advisory
+        && call.exposition.service.upstream.is_mcp()
+    {
+        call.input = CallerInput::read(params, source)?;
+    }
     if let Some(name) = caller {
         call.caller = call.caller.named(name);
     }
@@ -154,6 +162,7 @@ impl Request<'_> {
             arguments: None,
             era: self.era,
             wanted: Wanted::default(),
+            input: None,
             caller: self.caller.clone(),
             parent: if self.is_traced { Parent::read(self.params, self.headers) } else { Parent::default() },
         })

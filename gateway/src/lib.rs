@@ -49,6 +49,7 @@ mod expressions;
 pub mod fuzzing;
 mod gateway;
 mod hops;
+mod input;
 mod limiter;
 mod mcp;
 mod memory;

@@ -55,6 +55,11 @@ async def session(command: dict[str, Any]) -> None:
         async def call(name: str, arguments: dict[str, Any]) -> Any:
             return driver.dump(await client.call_tool(name, arguments))
 
+        async def progress(name: str, arguments: dict[str, Any]) -> Any:
+            seen = driver.Progress()
+            result = await client.call_tool(name, arguments, progress_callback=seen.note)
+            return {"result": driver.dump(result), "progress": seen.all}
+
         async def cancel(name: str, arguments: dict[str, Any], after: int) -> Any:
             with anyio.move_on_after(after / 1000) as scope:
                 await client.call_tool(name, arguments)
@@ -102,6 +107,7 @@ async def session(command: dict[str, Any]) -> None:
             {
                 "list": tools,
                 "call": call,
+                "progress": progress,
                 "cancel": cancel,
                 "watch": watch,
                 "changed": changes.changed,

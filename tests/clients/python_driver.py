@@ -94,6 +94,17 @@ class ListChanges:
         return await self.lists[list].changed(timeout)
 
 
+class Progress:
+    """Collects the progress of a call."""
+
+    def __init__(self) -> None:
+        self.all: list[dict[str, Any]] = []
+
+    async def note(self, progress: float, total: float | None, message: str | None) -> None:
+        each = {"progress": progress, "total": total, "message": message}
+        self.all.append({name: value for name, value in each.items() if value is not None})
+
+
 def dump(model: Any) -> Any:
     """A model as it was on the wire."""
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -26,6 +26,11 @@ await run(async ({ url, command }) => {
         hello: { protocolVersion, server: client.getServerVersion()?.name, instructions: client.getInstructions() ?? null },
         ...reads(client),
         call: ({ name, arguments: args }) => client.callTool({ name, arguments: args }),
+        progress: async ({ name, arguments: args }) => {
+            const progress = [];
+            const onprogress = params => progress.push(params);
+            return { result: await client.callTool({ name, arguments: args }, undefined, { onprogress }), progress };
+        },
         cancel: ({ name, arguments: args, after }) =>
             cancelled(signal => client.callTool({ name, arguments: args }, undefined, { signal }), after),
         watch: async () => ({}),

@@ -27,6 +27,11 @@ await run(async ({ url, command, mode = "auto" }) => {
         },
         ...reads(client),
         call: ({ name, arguments: args }) => client.callTool({ name, arguments: args }),
+        progress: async ({ name, arguments: args }) => {
+            const progress = [];
+            const onprogress = params => progress.push(params);
+            return { result: await client.callTool({ name, arguments: args }, { onprogress }), progress };
+        },
         cancel: ({ name, arguments: args, after }) =>
             cancelled(signal => client.callTool({ name, arguments: args }, { signal }), after),
         watch: async () => ({}),

@@ -153,6 +153,17 @@ impl Client {
         self.must(&json!({"op": "call", "name": name, "arguments": arguments})).await
     }
 
+    /// Calls a tool and asks for progress. Returns the result, and the parameters of each notification of progress without the
+    /// token. The driver of `rmcp` does not have this.
+    ///
+    /// # Errors
+    /// The client reports an error.
+    pub async fn progress(&mut self, name: &str, arguments: Value) -> Result<(Value, Vec<Value>)> {
+        let mut answer = self.must(&json!({"op": "progress", "name": name, "arguments": arguments})).await?;
+        let progress = answer["progress"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        Ok((answer["result"].take(), progress))
+    }
+
     /// Calls a tool and cancels the call after `after`. Returns whether the call was still in flight.
     ///
     /// # Errors

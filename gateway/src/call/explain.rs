@@ -15,7 +15,7 @@ const ERROR_BODY: usize = 8 << 10;
 pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
     match error {
         UpstreamError::Status { status, .. } => Ok(*status),
-        UpstreamError::Tool { .. } | UpstreamError::Rpc { .. } => Ok(200),
+        UpstreamError::Tool { .. } | UpstreamError::Rpc { .. } | UpstreamError::InputRequired(_) => Ok(200),
         UpstreamError::NotReady(error) => category(error),
         UpstreamError::Timeout { .. } => Err(NoStatus::Timeout),
         UpstreamError::TooLarge { .. } => Err(NoStatus::TooLarge),

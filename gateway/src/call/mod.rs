@@ -3,6 +3,7 @@
 mod answer;
 mod content;
 mod explain;
+mod input;
 mod request;
 
 use std::borrow::Cow;
@@ -223,6 +224,10 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
             active.gateway.metrics.upstream(Ok(answer.status), answer.elapsed);
             filtered(active, name, tool, declared, answer, asked, deadline).await
         }
+        Err(UpstreamError::InputRequired(wanted)) => {
+            active.gateway.metrics.upstream(Ok(200), begun.elapsed());
+            Box::pin(input::ask(active, wanted)).await
+        }
         Err(error) => {
             active.gateway.metrics.upstream(category(&error), begun.elapsed());
             if let UpstreamError::Exhausted { sent } = error {
@@ -248,6 +253,7 @@ fn call_context<'c>(active: &'c mut ActiveCall<'_>, deadline: Instant) -> CallCo
         caller: Some(&active.call.caller),
         trace: active.trace.as_ref(),
         relay: active.relay,
+        input: active.call.input.as_deref(),
         offload: gateway.offload(&exposition.id),
         memory: active.held,
     }

@@ -11,6 +11,7 @@ use tamis_config::OutputLimits;
 use super::ContentCall;
 use crate::bundle::Bundle;
 use crate::exposition::Exposition;
+use crate::input::CallerInput;
 use crate::mcp::Era;
 use crate::mcp::level::Level;
 use crate::relay::{Relay, Wanted};
@@ -37,6 +38,8 @@ pub(crate) struct ToolCall {
     pub(crate) era: Era,
     /// What the caller wants of the messages that a server sends during the call.
     pub(crate) wanted: Wanted,
+    /// What the caller can be asked for during the call, and what it has answered. None under `Enforced`.
+    pub(crate) input: Option<Box<CallerInput>>,
     /// The caller, for the audit record.
     pub(crate) caller: Caller,
     /// The caller's span that the call belongs to.

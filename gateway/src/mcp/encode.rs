@@ -92,6 +92,24 @@ pub(crate) fn result(id: &str, result: &str) -> Vec<u8> {
     out
 }
 
+/// Returns a complete answer that asks a modern caller for input. The parts are JSON, and `server` is as in [`tool_result`].
+pub(crate) fn input_required(id: &str, requests: Option<&[u8]>, state: Option<&[u8]>, server: &str) -> Vec<u8> {
+    let parts = requests.map_or(0, <[u8]>::len) + state.map_or(0, <[u8]>::len);
+    let mut out = Vec::with_capacity(parts + id.len() + server.len() + 160);
+    open_result(&mut out, id);
+    out.put(r#"{"resultType":"input_required""#);
+    for (name, part) in [(r#","inputRequests":"#, requests), (r#","requestState":"#, state)] {
+        if let Some(part) = part {
+            out.put(name);
+            out.extend_from_slice(part);
+        }
+    }
+    out.put(r#","_meta":{"#);
+    out.put(server);
+    out.put("}}}");
+    out
+}
+
 /// Returns a complete error answer. `id` is the request's, as JSON. Without one, the legacy era has `null`, as JSON-RPC requires,
 /// and the modern era omits the member.
 pub(crate) fn error(id: Option<&[u8]>, error: &RpcError, era: Era) -> Vec<u8> {

@@ -121,6 +121,12 @@ pub(crate) struct Params<'a> {
     /// Of `notifications/cancelled`.
     #[serde(borrow, default)]
     pub(crate) request_id: Option<&'a RawValue>,
+    /// Of `tools/call`: the caller's answers to what the server has asked for.
+    #[serde(borrow, default)]
+    pub(crate) input_responses: Option<&'a RawValue>,
+    /// Of `tools/call`: the state that came with what the server has asked for.
+    #[serde(borrow, default)]
+    pub(crate) request_state: Option<&'a RawValue>,
     /// Of `resources/read`.
     #[serde(borrow, default)]
     pub(crate) uri: Option<&'a RawValue>,

@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use tamis_config::CredentialRef;
 
-use super::{Withheld, mcp};
+use super::{InputRequired, Withheld, mcp};
 
 /// Why there is no answer. Neither `Display` nor `Debug` shows a payload or a credential.
 #[derive(thiserror::Error)]
@@ -71,6 +71,9 @@ pub enum UpstreamError {
         /// The message, for `Advisory` callers only.
         message: Bytes,
     },
+    /// An MCP server wants input of the caller before it answers. The tool was not executed.
+    #[error("the tool asks for input")]
+    InputRequired(InputRequired),
     /// An MCP server could not be prepared for the call. The call was not sent.
     #[error("the upstream is not ready for calls: {0}")]
     NotReady(Box<UpstreamError>),
@@ -118,6 +121,7 @@ impl UpstreamError {
             Self::Unreachable { reason, .. } => reason,
             Self::Tool { .. } => "tool",
             Self::Rpc { .. } => "rpc",
+            Self::InputRequired(_) => "input_required",
             Self::NotReady(error) => error.category(),
             Self::Withheld(_) => "withheld",
             Self::UnknownTool(_) => "unknown_tool",
@@ -154,7 +158,7 @@ impl UpstreamError {
         match self {
             Self::Status { .. } | Self::TooLarge { .. } | Self::Malformed(_) | Self::CredentialReturned => true,
             Self::Tool { .. } | Self::Rpc { .. } => true,
-            Self::NotReady(_) | Self::Withheld(_) => false,
+            Self::NotReady(_) | Self::Withheld(_) | Self::InputRequired(_) => false,
             Self::Timeout { sent } | Self::Exhausted { sent } | Self::Unreachable { sent, .. } => *sent,
             Self::Argument { .. } | Self::UnknownTool(_) | Self::Credential(_) | Self::CredentialUse(_) => false,
         }

@@ -40,6 +40,7 @@ use tamis_engine::Input;
 
 use crate::access::Callers;
 use crate::call::Caller;
+use crate::input::CallerInput;
 use crate::memory::Reservation;
 use crate::offload::Offload;
 use crate::relay::Relay;
@@ -73,6 +74,8 @@ pub struct CallContext<'a> {
     pub trace: Option<&'a CallTrace>,
     /// What passes messages of the server to the caller; none if the caller wants none.
     pub(crate) relay: Option<&'a Arc<Relay>>,
+    /// What the caller can be asked for, and what it has answered; none if it cannot be asked.
+    pub(crate) input: Option<&'a CallerInput>,
     /// Where answers are parsed and merged that are too large for a serving thread.
     pub(crate) offload: Offload<'a>,
     /// The memory of the call. The answer's memory is reserved here, and stays reserved.
@@ -129,6 +132,29 @@ impl fmt::Debug for Answer {
             .field("requests", requests)
             .field("elapsed", elapsed)
             .finish()
+    }
+}
+
+/// What an MCP server wants of the caller before it can answer. Its `Debug` shows no payload.
+#[derive(Clone, PartialEq, Eq)]
+pub enum InputRequired {
+    /// The server asks for it.
+    Asked {
+        /// The requests by name, a JSON object.
+        requests: Option<Bytes>,
+        /// The server's state, a JSON string, which comes back with the answers.
+        state: Option<Bytes>,
+    },
+    /// The server did not ask, since the caller has not declared a capability for it.
+    Undeclared,
+}
+
+impl fmt::Debug for InputRequired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Asked { .. } => "Asked(..)",
+            Self::Undeclared => "Undeclared",
+        })
     }
 }
 

@@ -140,6 +140,7 @@ fn context<'a>(
         caller: None,
         trace: None,
         relay: None,
+        input: None,
         offload: gateway.offload(&watch.id),
         memory,
     }

@@ -10,6 +10,7 @@ mod expressions;
 mod following;
 mod generations;
 mod hostile;
+mod inputs;
 mod keys;
 mod log;
 mod loops;

@@ -23,7 +23,7 @@ use crate::mcp_servers::pinned;
 use crate::support::{MODERN, Running, Upstream, exposition, id, options, service, snapshot, start, text, tool, until};
 
 /// What no caller of an enforced exposition may see.
-const MARK: &str = "hush-4d1e";
+pub(crate) const MARK: &str = "hush-4d1e";
 const TOOLS: &str = r#"[{"name":"read","inputSchema":{"type":"object"}}]"#;
 
 type Events = stream::BoxStream<'static, Result<String, Infallible>>;
@@ -31,14 +31,14 @@ type Script = Arc<dyn Fn(&Value) -> Events + Send + Sync>;
 
 /// A modern server that answers calls with events that a test chooses.
 #[derive(Clone)]
-struct Talking {
+pub(crate) struct Talking {
     script: Script,
     /// The calls that it got.
-    calls: Arc<Mutex<Vec<Value>>>,
+    pub(crate) calls: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Talking {
-    async fn start<S>(script: impl Fn(&Value) -> S + Send + Sync + 'static) -> (Self, String)
+    pub(crate) async fn start<S>(script: impl Fn(&Value) -> S + Send + Sync + 'static) -> (Self, String)
     where
         S: Stream<Item = String> + Send + 'static,
     {
@@ -69,7 +69,7 @@ async fn talk(State(server): State<Talking>, body: Bytes) -> Response {
 }
 
 /// Progress of a call, with these further members.
-fn progress(call: &Value, members: &str) -> String {
+pub(crate) fn progress(call: &Value, members: &str) -> String {
     let token = &call["params"]["_meta"]["progressToken"];
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},{members}}}}}"#)
 }
@@ -80,7 +80,7 @@ fn log(level: &str, data: &str) -> String {
     )
 }
 
-fn answer(call: &Value, result: &str) -> String {
+pub(crate) fn answer(call: &Value, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, call["id"])
 }
 
@@ -107,7 +107,7 @@ fn everything(call: &Value) -> impl Stream<Item = String> + use<> {
     }))
 }
 
-fn filtered(
+pub(crate) fn filtered(
     name: &str,
     url: &str,
     enforcement: Enforcement,
@@ -117,14 +117,14 @@ fn filtered(
     (service, document)
 }
 
-async fn both(running: &Running, url: &str) {
+pub(crate) async fn both(running: &Running, url: &str) {
     let (service, advisory) = filtered("advisory", url, Advisory);
     let (_, enforced) = filtered("enforced", url, Enforced);
     assert_eq!(running.gateway.apply(&snapshot(&service, [advisory, enforced])).failed, []);
 }
 
 /// A call in an era, with further metadata.
-fn request(running: &Running, name: &str, is_modern: bool, meta: &Value) -> reqwest::RequestBuilder {
+pub(crate) fn request(running: &Running, name: &str, is_modern: bool, meta: &Value) -> reqwest::RequestBuilder {
     let mut params = json!({"name": "read", "arguments": {}, "_meta": meta});
     if is_modern {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
@@ -141,7 +141,7 @@ fn request(running: &Running, name: &str, is_modern: bool, meta: &Value) -> reqw
 }
 
 /// The form of a response, and the messages in it, as they were written.
-async fn messages(response: reqwest::Response) -> (String, Vec<String>) {
+pub(crate) async fn messages(response: reqwest::Response) -> (String, Vec<String>) {
     assert_eq!(response.status(), 200);
     let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
     let body = response.text().await.unwrap();

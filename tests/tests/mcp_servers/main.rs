@@ -2,6 +2,7 @@
 //! changes its tools.
 
 mod cluster;
+mod during;
 mod fixture;
 mod import;
 mod pinned;

@@ -85,6 +85,7 @@ impl ToolCall<'_> {
         let read = self.flight.wire.off_thread(bytes, move || result::read(&result, declared)).await?;
         let (output, media, meta) = match read.map_err(|reason| UpstreamError::Malformed(reason.to_owned()))? {
             ToolAnswer::Done { output, media, meta } => (output, media, meta),
+            ToolAnswer::InputRequired(wanted) => return Err(UpstreamError::InputRequired(wanted)),
             ToolAnswer::Failed(text) => return Err(UpstreamError::Tool { body: text }),
         };
         // A slice of the message takes no memory of its own.

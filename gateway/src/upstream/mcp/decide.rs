@@ -4,6 +4,8 @@ use super::Server;
 
 /// The code for a version that a server does not speak.
 pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
+/// The code for a call that needs a capability that the caller has not declared.
+pub(super) const MISSING_CAPABILITY: i64 = -32021;
 /// The codes of refusals that come before a request is processed: header mismatch, unsupported version.
 const UNPROCESSED: [i64; 2] = [-32020, UNSUPPORTED_VERSION];
 
@@ -42,6 +44,7 @@ pub(super) fn refused(
 ) -> Next {
     let forget = match (server, status, code) {
         (_, 400, Some(UNSUPPORTED_VERSION)) => Forget::Server,
+        (Server::Modern, 400, Some(MISSING_CAPABILITY)) => Forget::Nothing,
         (Server::Legacy { .. }, 404, _) if has_session => Forget::Session,
         (Server::Legacy { .. }, 400, _) if has_session => Forget::Session,
         (_, 400 | 404 | 405 | 406 | 410 | 415 | 501, _) => Forget::Server,
@@ -80,6 +83,7 @@ mod tests {
             (LEGACY, true, (405, None), Forget::Server, false, true),
             (MODERN, false, (400, Some(-32022)), Forget::Server, true, true),
             (MODERN, false, (400, Some(-32020)), Forget::Server, true, true),
+            (MODERN, false, (400, Some(-32021)), Nothing, false, false),
             (MODERN, false, (400, Some(-32602)), Forget::Server, false, true),
             (MODERN, false, (404, Some(-32601)), Forget::Server, false, true),
             (MODERN, false, (401, None), Nothing, false, false),

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::decide::{self, Forget};
+use super::message::RpcFault;
 use super::peers::{Peer, validity};
 use super::pins::{Compared, Comparison, PageEnd, Verdict};
 use super::program::ENDED;
@@ -20,9 +21,9 @@ use super::request::{self, ForCaller, MODERN};
 use super::wire::{Answered, Outgoing, Transport, Wire, malformed};
 use super::{McpService, Server, text};
 use crate::mcp::era::LEGACY_VERSIONS;
-use crate::upstream::UpstreamError;
 use crate::upstream::auth::Authentication;
 use crate::upstream::incoming::Fault;
+use crate::upstream::{InputRequired, UpstreamError};
 
 /// Bytes of a list of tools, over all its pages.
 const MAX_LIST: u64 = 4 << 20;
@@ -424,10 +425,12 @@ impl Flight<'_> {
             }
             Server::Legacy { .. } => Some(&plain),
         };
-        let asked = self.wire.relay().map_or_else(ForCaller::default, |relay| ForCaller {
-            progress: relay.kinds().progress,
-            level: relay.level(),
-        });
+        let relay = self.wire.relay();
+        let asked = ForCaller {
+            progress: relay.is_some_and(|relay| relay.kinds().progress),
+            level: relay.and_then(|relay| relay.level()),
+            input: self.wire.context.input.filter(|_| self.wire.is_call),
+        };
         let body = request::request_for(asked, id, method, params, server);
         self.pending = self.wire.transport.needs_cancel(server).then(|| (plain.clone(), id));
         let answered = self.wire.post(Outgoing { method, headers, body, id: Some(id), limit, refuse_with }).await;
@@ -452,7 +455,13 @@ impl Flight<'_> {
     ) -> Result<Option<Bytes>, UpstreamError> {
         match answered {
             Ok(Answered::Result(result, _)) => Ok(Some(result)),
+            Ok(Answered::Error(RpcFault { code: decide::MISSING_CAPABILITY, .. })) if server == Server::Modern => {
+                Err(UpstreamError::InputRequired(InputRequired::Undeclared))
+            }
             Ok(Answered::Error(error)) => Err(UpstreamError::Rpc { code: error.code, message: error.message }),
+            Ok(Answered::Refused { code: Some(decide::MISSING_CAPABILITY), .. }) if server == Server::Modern => {
+                Err(UpstreamError::InputRequired(InputRequired::Undeclared))
+            }
             Ok(Answered::Refused { status, code, body }) => {
                 let next = decide::refused(server, session.is_some(), (status, code), repeatable, attempt);
                 self.forget(next.forget, session);

@@ -54,7 +54,7 @@ fn read(event: Bytes, is_text: bool) -> Option<Answered> {
     let (output, media) = match result::read(&result, declared) {
         Ok(ToolAnswer::Done { output: Output::Json(json), media, .. }) => (Some((json, true)), media),
         Ok(ToolAnswer::Done { output: Output::Text(text), media, .. }) => (Some((text, false)), media),
-        Ok(ToolAnswer::Failed(_)) | Err(_) => (None, Vec::new()),
+        Ok(ToolAnswer::Failed(_) | ToolAnswer::InputRequired(_)) | Err(_) => (None, Vec::new()),
     };
     Some(Answered { event, result: Some(result), output, media })
 }

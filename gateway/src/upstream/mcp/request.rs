@@ -9,6 +9,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use tamis_engine::json::write_string;
 
 use super::Server;
+use crate::input::CallerInput;
 use crate::mcp::era::{LEGACY_VERSIONS, MODERN_VERSIONS};
 use crate::mcp::headers::{METHOD, NAME, VERSION};
 use crate::mcp::level::Level;
@@ -24,11 +25,13 @@ const CLIENT: &str = concat!(r#"{"name":"tamis","version":""#, env!("CARGO_PKG_V
 
 /// What the gateway asks of a server for the caller of a tool.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ForCaller {
+pub(super) struct ForCaller<'a> {
     /// Whether the caller wants progress. The token is the request's id.
     pub(super) progress: bool,
     /// The least severe log messages that the caller wants. A legacy server is asked once for a session.
     pub(super) level: Option<Level>,
+    /// What the caller can be asked for, and what it has answered. For modern servers.
+    pub(super) input: Option<&'a CallerInput>,
 }
 
 /// Returns a request. `params` are the members of its parameters, as JSON without braces.
@@ -37,8 +40,8 @@ pub(super) fn request(id: u64, method: &str, params: &str, server: Server) -> By
 }
 
 /// Returns a request like [`request`], for a caller.
-pub(super) fn request_for(asked: ForCaller, id: u64, method: &str, params: &str, server: Server) -> Bytes {
-    let ForCaller { progress, level } = asked;
+pub(super) fn request_for(asked: ForCaller<'_>, id: u64, method: &str, params: &str, server: Server) -> Bytes {
+    let ForCaller { progress, level, input } = asked;
     let mut out = Vec::with_capacity(params.len() + method.len() + 320);
     let mut put = |text: &str| out.extend_from_slice(text.as_bytes());
     put(r#"{"jsonrpc":"2.0","id":"#);
@@ -48,6 +51,15 @@ pub(super) fn request_for(asked: ForCaller, id: u64, method: &str, params: &str,
     put(r#"","params":{"#);
     put(params);
     let is_modern = server == Server::Modern;
+    let input = input.filter(|_| is_modern);
+    if let Some(CallerInput { responses, state, .. }) = input {
+        for (name, part) in [(r#","inputResponses":"#, responses), (r#","requestState":"#, state)] {
+            if let Some(part) = part {
+                put(name);
+                put(std::str::from_utf8(part).unwrap_or("null"));
+            }
+        }
+    }
     if is_modern || progress {
         put(if params.is_empty() { r#""_meta":{"# } else { r#","_meta":{"# });
         if progress {
@@ -60,7 +72,9 @@ pub(super) fn request_for(asked: ForCaller, id: u64, method: &str, params: &str,
             put(MODERN);
             put(r#"","io.modelcontextprotocol/clientInfo":"#);
             put(CLIENT);
-            put(r#","io.modelcontextprotocol/clientCapabilities":{}"#);
+            put(r#","io.modelcontextprotocol/clientCapabilities":{"#);
+            put(input.map_or("", |input| &input.capabilities));
+            put("}");
         }
         if let (true, Some(level)) = (is_modern, level) {
             put(r#","io.modelcontextprotocol/logLevel":""#);

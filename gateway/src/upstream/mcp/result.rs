@@ -14,7 +14,7 @@ use tamis_engine::{ResponseType, json};
 
 use super::text::string_of;
 use crate::mcp::message::check_complete;
-use crate::upstream::Output;
+use crate::upstream::{InputRequired, Output};
 
 /// The most content blocks of a result.
 const MAX_BLOCKS: usize = 10_000;
@@ -22,6 +22,8 @@ const MAX_BLOCKS: usize = 10_000;
 const MAX_MEDIA: usize = 64;
 /// How deep a block that follows the text may be nested.
 const MAX_DEPTH: usize = 64;
+/// Bytes of what a server may ask a caller for.
+const MAX_REQUESTS: usize = 256 << 10;
 /// The types of the blocks that follow the text.
 const MEDIA: [&str; 4] = ["image", "audio", "resource_link", "resource"];
 
@@ -37,6 +39,8 @@ pub(super) enum ToolAnswer {
         /// Members of the server's `_meta`, as JSON without braces, in one line; none if there are none that may pass.
         meta: Option<Bytes>,
     },
+    /// The server wants input of the caller.
+    InputRequired(InputRequired),
     /// The tool failed (`isError`). Holds its text.
     Failed(Bytes),
 }
@@ -52,6 +56,10 @@ struct ToolResult<'a> {
     is_error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     result_type: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    input_requests: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    request_state: Option<&'a RawValue>,
     #[serde(rename = "_meta", borrow, default)]
     meta: Option<&'a RawValue>,
 }
@@ -76,7 +84,10 @@ pub(super) fn read(result: &Bytes, declared: Option<ResponseType>) -> Result<Too
     const NO_RESULT: &str = "is not the result of a tool call";
     let object = result.first() == Some(&b'{');
     let parsed = serde_json::from_slice(result).ok().filter(|_| object).ok_or(NO_RESULT)?;
-    let ToolResult { content, structured_content, is_error, result_type, meta } = parsed;
+    let ToolResult { content, structured_content, is_error, result_type, input_requests, request_state, meta } = parsed;
+    if result_type.is_some_and(|kind| kind.get() == r#""input_required""#) {
+        return input_required(result, input_requests, request_state);
+    }
     check_complete(result_type)?;
     let failed = match is_error.map(RawValue::get) {
         None | Some("false") => false,
@@ -103,6 +114,23 @@ pub(super) fn read(result: &Bytes, declared: Option<ResponseType>) -> Result<Too
         (None, declared) => of_texts(texts, declared.is_some()),
     };
     Ok(ToolAnswer::Done { output, media, meta: meta.and_then(meta::members) })
+}
+
+/// Reads a result that asks for input.
+fn input_required(
+    message: &Bytes,
+    requests: Option<&RawValue>,
+    state: Option<&RawValue>,
+) -> Result<ToolAnswer, &'static str> {
+    const INVALID: &str = "asks for input in a form that is not valid";
+    let is = |raw: Option<&RawValue>, first| raw.is_none_or(|raw| raw.get().starts_with(first));
+    let too_large = requests.is_some_and(|raw| raw.get().len() > MAX_REQUESTS);
+    if !is(requests, '{') || !is(state, '"') || (requests.is_none() && state.is_none()) || too_large {
+        return Err(INVALID);
+    }
+    let requests = requests.map(|raw| one_line(message, raw).ok_or(INVALID)).transpose()?;
+    let state = state.map(|raw| message.slice_ref(raw.get().as_bytes()));
+    Ok(ToolAnswer::InputRequired(InputRequired::Asked { requests, state }))
 }
 
 /// Returns the output of text blocks. `is_json`: the tool is declared to return JSON.

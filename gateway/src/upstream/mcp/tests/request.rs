@@ -76,7 +76,7 @@ fn values_that_a_header_cannot_hold_are_encoded() {
 
 #[test]
 fn what_a_caller_wants_is_asked_for_in_the_metadata() {
-    let asked = |progress, level| ForCaller { progress, level };
+    let asked = |progress, level| ForCaller { progress, level, input: None };
     let sent =
         |asked, params: &str, server| parsed(&request_for(asked, 7, "m", params, server))["params"]["_meta"].clone();
     let level = "io.modelcontextprotocol/logLevel";
@@ -89,4 +89,23 @@ fn what_a_caller_wants_is_asked_for_in_the_metadata() {
         let modern = sent(asked(false, None), params, Server::Modern);
         assert_eq!((modern.get("progressToken"), modern.get(level)), (None, None));
     }
+}
+
+#[test]
+fn answers_of_the_caller_go_to_modern_servers() {
+    let text = Bytes::from_static(
+        br#"{"inputResponses":{"a":{"n":1.10}},"requestState":"s","_meta":{"io.modelcontextprotocol/clientCapabilities":{"roots":{},"x":1}}}"#,
+    );
+    let input = CallerInput::read(&serde_json::from_slice(&text).unwrap(), &text).unwrap().unwrap();
+    let asked = ForCaller { input: Some(&input), ..ForCaller::default() };
+    let modern = request_for(asked, 7, "m", &call("t", "{}"), Server::Modern);
+    assert!(
+        String::from_utf8_lossy(&modern).contains(r#""inputResponses":{"a":{"n":1.10}},"requestState":"s","_meta""#)
+    );
+    let modern = parsed(&modern);
+    assert_eq!(modern["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"], json!({"roots": {}}));
+    assert_eq!(
+        parsed(&request_for(asked, 7, "m", &call("t", "{}"), LEGACY))["params"],
+        json!({"name": "t", "arguments": {}})
+    );
 }

@@ -139,3 +139,25 @@ fn metadata_comes_with_the_output_unless_the_call_failed() {
     let without = Bytes::from_static(br#"{"structuredContent":{},"_meta":7}"#);
     assert!(matches!(read(&without, None), Ok(ToolAnswer::Done { meta: None, .. })));
 }
+
+#[test]
+fn what_a_server_asks_for_is_a_part_of_the_message_in_one_line() {
+    let asked = |requests: Option<&str>, state: Option<&str>| InputRequired::Asked {
+        requests: requests.map(bytes),
+        state: state.map(bytes),
+    };
+    for (members, expected) in [
+        (r#""requestState":"\u00e9""#, asked(None, Some(r#""\u00e9""#))),
+        (r#""inputRequests":{"a": {"n":1.10}}"#, asked(Some(r#"{"a": {"n":1.10}}"#), None)),
+        ("\"inputRequests\":{\n\"a\":\r\n1.10},\"requestState\":\"s\"", asked(Some(r#"{"a":1.10}"#), Some("\"s\""))),
+    ] {
+        let result = format!(r#"{{"resultType":"input_required",{members}}}"#);
+        let read = read_as(&result, None).unwrap();
+        assert_eq!(read, ToolAnswer::InputRequired(expected), "{result}");
+    }
+    let large = format!(r#""inputRequests":{{"secret":"{}"}}"#, "x".repeat(MAX_REQUESTS));
+    for members in [r#""inputRequests":[],"requestState":"secret""#, r#""requestState":7"#, r#""content":[]"#, &large] {
+        let result = format!(r#"{{"resultType":"input_required",{members}}}"#);
+        assert!(!read_as(&result, None).expect_err(members).contains("secret"));
+    }
+}
