@@ -128,7 +128,7 @@ fn json(tree: &Tree, level: usize, out: &mut String) {
     };
     match tree {
         Tree::Literal(text) => out.push_str(text),
-        Tree::Text(text) => out.push_str(&quoted(text)),
+        Tree::Text(text) => out.push_str(&quoted(text, Language::Json)),
         Tree::List(items) if items.is_empty() => out.push_str("[]"),
         Tree::Map(members) if members.is_empty() => out.push_str("{}"),
         Tree::List(items) => {
@@ -146,7 +146,7 @@ fn json(tree: &Tree, level: usize, out: &mut String) {
             for (index, (name, value)) in members.iter().enumerate() {
                 out.push_str(if index > 0 { "," } else { "" });
                 line(out, level + 1);
-                let _ = write!(out, "{}: ", quoted(name));
+                let _ = write!(out, "{}: ", quoted(name, Language::Json));
                 json(value, level + 1, out);
             }
             line(out, level);
@@ -229,9 +229,17 @@ fn is_literal_block(text: &str) -> bool {
         && text.split('\n').all(|line| !line.ends_with(' ') && !line.starts_with('\t'))
 }
 
-/// Returns whether YAML allows a character as it is, and every editor shows it (YAML 1.2.2, 5.1 "Character Set").
+/// Returns whether YAML allows a character as it is (YAML 1.2.2, 5.1 "Character Set"), and an editor shows it where it is.
+///
+/// Characters that show nothing, or change the order of what is shown, could hide from a reviewer what a model reads: those of
+/// the category Cf, variation selectors, and fillers (Unicode 17, `Default_Ignorable_Code_Point` and `Bidi_Control`).
 fn is_printable(c: char) -> bool {
-    !(c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'))
+    let hidden = matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
+    !(hidden || c.is_control())
 }
 
 /// Writes a string on one line: as it is if every reader of YAML 1.1 and 1.2 takes it for the same string, else in quotes.
@@ -247,20 +255,32 @@ fn scalar(text: &str) -> String {
     if begins && !word && !text.ends_with(' ') && colons && text.chars().all(|c| c == ':' || inner(c)) {
         text.to_owned()
     } else {
-        quoted(text)
+        quoted(text, Language::Yaml)
     }
 }
 
-/// Writes a string in double quotes, as JSON and YAML read it alike.
-fn quoted(text: &str) -> String {
+/// Whose escapes a string has.
+#[derive(Clone, Copy)]
+enum Language {
+    Json,
+    Yaml,
+}
+
+/// Writes a string in double quotes.
+fn quoted(text: &str, language: Language) -> String {
     let json = serde_json::Value::from(text).to_string();
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
-            // JSON leaves these as they are; YAML wants them escaped. All are in the basic plane.
-            c if !is_printable(c) => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
+            // JSON leaves these as they are.
+            c if !is_printable(c) => match (language, u32::from(c)) {
+                (Language::Yaml, code @ 0x1_0000..) => {
+                    let _ = write!(out, "\\U{code:08x}");
+                }
+                _ => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
+                    let _ = write!(out, "\\u{unit:04x}");
+                }),
+            },
             c => out.push(c),
         }
     }

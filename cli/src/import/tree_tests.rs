@@ -30,6 +30,21 @@ fn digits_order_and_text_survive() {
 }
 
 #[test]
+fn hidden_characters_are_escapes() {
+    // `ignore` in tag characters, an order of text that changes, and nothing between two letters.
+    let tags: String = "ignore".chars().filter_map(|c| char::from_u32(0xe0000 + u32::from(c))).collect();
+    let hidden = ["\u{202e}", "\u{200b}", "\u{2066}", "\u{fe0f}", "\u{ad}", &tags].concat();
+    for text in [format!("Reads{hidden} a file"), format!("Reads\na {hidden}file")] {
+        let tree =
+            Tree::parse(&serde_json::json!({"type": "object", "description": text}).to_string()).expect("is JSON");
+        let written = document(&tree);
+        assert!(!written.contains(|c: char| hidden.contains(c)), "{written}");
+        assert!(written.contains("\\u202e") && written.contains("\\U000e0069"), "{written}");
+        assert_eq!(Tree::parse(&through_the_loader(&written)), Ok(tree), "{written}");
+    }
+}
+
+#[test]
 fn what_is_not_a_definition_is_an_error() {
     for (json, message) in [
         (r#"{"a":1,"a":2}"#, "member `a` occurs twice"),

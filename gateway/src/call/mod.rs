@@ -251,6 +251,7 @@ fn call_context<'c>(active: &'c mut ActiveCall<'_>, deadline: Instant) -> CallCo
         hops: active.call.hops,
         credentials: exposition.credentials(gateway.options.credentials.as_ref()),
         caller: Some(&active.call.caller),
+        through: active.call.bundle.as_ref().map(|bundle| &*bundle.id),
         trace: active.trace.as_ref(),
         relay: active.relay,
         input: active.call.input.as_deref(),

@@ -35,6 +35,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tamis_config::ExpositionId;
 use tamis_config::{AllowedUse, CredentialGrant, CredentialHandle, CredentialRef};
 use tamis_engine::Input;
 
@@ -70,6 +71,8 @@ pub struct CallContext<'a> {
     pub credentials: CredentialScope<'a>,
     /// Who calls. Callers do not share sessions with an upstream.
     pub(crate) caller: Option<&'a Caller>,
+    /// The bundle that the call came through, if it did. Its callers may have the names of others.
+    pub(crate) through: Option<&'a ExpositionId>,
     /// The trace of the call. Each request gets a span, and the upstream gets its context.
     pub trace: Option<&'a CallTrace>,
     /// What passes messages of the server to the caller; none if the caller wants none.
@@ -83,10 +86,14 @@ pub struct CallContext<'a> {
 }
 
 impl CallContext<'_> {
-    /// Returns a name for the caller that no other caller has, of any exposition.
+    /// Returns a name for the caller that no other caller has, of any exposition or bundle.
     fn caller_key(&self) -> String {
+        let caller = self.caller.map(Caller::listener).unwrap_or_default();
         // Names of expositions contain no space.
-        format!("{} {}", self.offload.exposition(), self.caller.map(Caller::listener).unwrap_or_default())
+        match self.through {
+            Some(bundle) => format!("{} {bundle} {caller}", self.offload.exposition()),
+            None => format!("{}  {caller}", self.offload.exposition()),
+        }
     }
 }
 

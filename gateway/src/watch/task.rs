@@ -138,6 +138,7 @@ fn context<'a>(
         hops: 0,
         credentials: watch.credentials(gateway.options.credentials.as_ref()),
         caller: None,
+        through: None,
         trace: None,
         relay: None,
         input: None,

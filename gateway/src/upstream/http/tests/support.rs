@@ -199,7 +199,18 @@ pub(crate) fn context<'a>(
         (Arc::default(), Metrics::new().unwrap(), id)
     });
     let offload = Offload::new(&POOL.0, &POOL.1, &POOL.2);
-    CallContext { bounds, hops: 0, credentials, caller: None, trace: None, relay: None, input: None, offload, memory }
+    CallContext {
+        bounds,
+        hops: 0,
+        credentials,
+        caller: None,
+        through: None,
+        trace: None,
+        relay: None,
+        input: None,
+        offload,
+        memory,
+    }
 }
 
 /// Calls the document's tool.

@@ -12,6 +12,7 @@ use super::fixture::{
 use crate::call::Caller;
 use crate::upstream::UpstreamError;
 use crate::upstream::http::tests::support::{Seen, Server, arguments, bounds, context, given, room};
+use tamis_config::ExpositionId;
 
 fn said(answer: &crate::upstream::Answer) -> String {
     String::from_utf8_lossy(answer.output.bytes()).into_owned()
@@ -40,6 +41,15 @@ async fn a_legacy_server_gets_one_session_for_each_caller() {
     let context = crate::upstream::CallContext { caller: Some(&other), ..context };
     let answer = upstream.call("read", &arguments("{}"), context).await.unwrap();
     assert_eq!((said(&answer), count(&server, "tools/list")), ("s6".to_owned(), 1));
+    // A caller of the same name is another one if it comes through a bundle.
+    let bundle = ExpositionId { namespace: "default".to_owned(), name: "bundle".to_owned() };
+    for expected in ["s9", "s9"] {
+        let mut memory = room();
+        let context = crate::upstream::http::tests::support::context(bounds(), given(), &mut memory);
+        let context = crate::upstream::CallContext { caller: Some(&other), through: Some(&bundle), ..context };
+        let answer = upstream.call("read", &arguments("{}"), context).await.unwrap();
+        assert_eq!(said(&answer), expected);
+    }
 }
 
 #[tokio::test]
