@@ -9,7 +9,7 @@ use tamis_config::{
     Audit, BundleDocument, ExpositionDocument, ExpositionId, Reason, ServiceDocument, Snapshot, Stopped, reads,
 };
 
-use crate::bundle::Bundle;
+use crate::bundle::{self, Bundle};
 use crate::exposition::{Exposition, too_large};
 use crate::expressions::Sum;
 use crate::gateway::Gateway;
@@ -350,6 +350,7 @@ impl<'a> Reload<'a> {
         }
         for path in &self.relisted {
             load_vocabularies(self.gateway, path);
+            bundle::note_taken(self.gateway, path);
             self.gateway.registry.notify_bundles(path);
         }
         self.gateway.metrics.expositions.add(self.more);

@@ -27,7 +27,8 @@ pub(super) fn page<'p>(
         let first = if *part == from.0 { from.1 } else { 0 };
         let (list, withheld) = (exposition.entries(), exposition.withheld());
         for (number, tool) in exposition.tools().keys().enumerate().take(*room).skip(first) {
-            if withheld.as_ref().is_some_and(|withheld| withheld.contains_key(tool)) {
+            // The name of a tool that a server lists may be that of another part.
+            if withheld.as_ref().is_some_and(|withheld| withheld.contains_key(tool)) || !has(*part, tool) {
                 continue;
             }
             let Ok(name) = name_of(prefixes.clone(), *part, tool, &has) else { continue };

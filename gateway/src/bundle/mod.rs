@@ -24,6 +24,9 @@ use crate::upstream::Credentials;
 
 pub(crate) use view::{Found, Sender, View};
 
+/// The most tools that a log line names.
+const MOST_NAMED: usize = 10;
+
 /// One bundle. Immutable: a reload creates another one.
 #[derive(Debug)]
 pub(crate) struct Bundle {
@@ -153,6 +156,26 @@ impl Bundle {
         presented: impl FnOnce() -> Option<KeyDigest>,
     ) -> Result<Option<Arc<str>>, AuthError> {
         access::admit(self.access.as_ref(), &self.id.namespace, store, presented)
+    }
+}
+
+/// Logs which tools of a part its bundles do not publish because their names are those of other parts. Of pinned tools,
+/// documents say so.
+pub(crate) fn note_taken(gateway: &Gateway, path: &str) {
+    for slot in gateway.registry.bundles_of(path) {
+        let state = slot.state();
+        let Some(bundle) = state.bundle() else { continue };
+        let view = View::new(gateway, bundle, Sender::Parent);
+        for (number, part) in bundle.parts.iter().enumerate().filter(|(_, part)| *part.path == *path) {
+            let taken = view.taken(number);
+            if !taken.is_empty() {
+                let (count, first) = (taken.len(), &taken[..taken.len().min(MOST_NAMED)]);
+                tracing::warn!(
+                    bundle = %bundle.id, part = %part.path, count, tools = ?first,
+                    "the server of a part lists tools whose names other parts have; give the part a prefix of its own"
+                );
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tamis_config::Access;
-use tamis_config::bundle::{resolve, rooms};
+use tamis_config::bundle::{LeftOut, name_of, resolve, rooms};
 
 use super::{Bundle, list};
 use crate::access::KeyDigest;
@@ -60,7 +60,35 @@ impl View {
         self.bundle.parts.iter().map(|part| part.prefix.as_str())
     }
 
+    /// Returns whether a part publishes a tool, as far as other parts leave the name to it. A tool that is pinned keeps its name
+    /// whatever the server of another part lists: calls of it must not lead to a server that takes the name.
     fn has(&self, part: usize, tool: &str) -> bool {
+        if !self.offers(part, tool) || !self.is_followed(part) {
+            return self.offers(part, tool);
+        }
+        let name = format!("{}{tool}", self.bundle.parts[part].prefix);
+        !self.prefixes().enumerate().any(|(other, prefix)| {
+            let tool = name.strip_prefix(prefix).filter(|_| !self.is_followed(other));
+            tool.is_some_and(|tool| self.offers(other, tool))
+        })
+    }
+
+    /// Returns the tools that a server lists for a part, but whose names in the bundle are those of other parts.
+    pub(super) fn taken(&self, part: usize) -> Vec<&str> {
+        let Some(exposition) = self.parts[part].as_ref().filter(|_| self.is_followed(part)) else { return Vec::new() };
+        let taken = |tool: &&str| {
+            let name = name_of(self.prefixes(), part, tool, |part, tool| self.has(part, tool));
+            !self.has(part, tool) || matches!(name, Err(LeftOut::Taken(_)))
+        };
+        exposition.tools().keys().take(self.rooms[part]).map(|tool| &**tool).filter(taken).collect()
+    }
+
+    /// Returns whether a part publishes what its server lists.
+    fn is_followed(&self, part: usize) -> bool {
+        self.parts[part].as_ref().is_some_and(|exposition| exposition.followed.is_some())
+    }
+
+    fn offers(&self, part: usize, tool: &str) -> bool {
         let number = self.parts[part].as_ref().and_then(|exposition| exposition.tools().get_index_of(tool));
         number.is_some_and(|number| number < self.rooms[part])
     }

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use tamis_config::{ExpositionDocument, NamePatterns, ServiceDocument};
 use tamis_engine::Enforcement;
 
+use crate::bundles::{bundle, with};
 use crate::mcp_servers::listed;
-use crate::support::{Running, exposition, options, snapshot, start};
+use crate::support::{self, Running, Upstream, exposition, id, options, service, snapshot, start};
 use crate::watching::{Caller, Server};
 
 fn followed(url: &str) -> Arc<ServiceDocument> {
@@ -78,6 +79,31 @@ async fn what_a_server_lists_is_published_and_changes_reach_callers() {
         assert_eq!(running.metric(series).await, 1);
         assert_eq!(server.count("initialize"), usize::from(is_legacy) * 2, "sessions outlive a change of the list");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_followed_server_takes_no_name_of_a_pinned_tool_in_a_bundle() {
+    let upstream = Upstream::start().await;
+    upstream.json("/doc", r#"{"from":"the pinned tool"}"#);
+    let (server, url) = Server::start(false).await;
+    let running = start(options()).await;
+    let (open, pinned) = (followed(&url), service(&upstream.base, &json!({"x": support::tool("/doc")})));
+    let follows = document(&open, &[], NamePatterns::default());
+    let fixed =
+        ExpositionDocument { id: id("fixed"), ..exposition("api", &pinned, Enforcement::Advisory, &[("x", None)]) };
+    let mut all = with(snapshot(&open, [follows, fixed]), [bundle(&[("api", ""), ("fixed", "f")])]);
+    all.services.insert(pinned.digest(), Arc::clone(&pinned));
+    assert_eq!(running.gateway.apply(&all).failed, []);
+    until_listed(&running, &["read", "write"]).await;
+    let names = async || crate::bundles::listed(&running, "all").await;
+    assert_eq!(names().await, ["read", "write", "fx"]);
+    server.change(json!([tool("fx"), tool("fy")]));
+    until_listed(&running, &["fx", "fy"]).await;
+    assert_eq!(names().await, ["fy", "fx"]);
+    let answer = running.call("all", "fx", json!({})).await;
+    assert!(answer.to_string().contains("the pinned tool"), "{answer}");
+    assert_eq!(server.count("tools/call"), 0);
+    assert_eq!(running.call("all", "fy", json!({})).await["isError"], false);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -54,7 +54,7 @@ pub(super) fn names(answer: &Value) -> Vec<String> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-pub(super) async fn listed(running: &Running, name: &str) -> Vec<String> {
+pub(crate) async fn listed(running: &Running, name: &str) -> Vec<String> {
     let legacy = names(&running.legacy(name, "tools/list", json!({})).await.1);
     let modern = names(&running.modern(name, "tools/list", json!({})).await.1);
     assert_eq!(legacy, modern);
