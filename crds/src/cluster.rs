@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{AllowedUse, CredentialHandle, ExpositionDocument, Reason};
+use tamis_config::{AllowedUse, CredentialHandle, Digest, ExpositionDocument, PublishedContent, Reason};
 
 use crate::ObjectName;
 
@@ -43,17 +43,28 @@ pub trait Parts {
     fn find(&self, name: &ObjectName) -> PartState;
 }
 
-/// The tools that an exposition publishes, in their order, and whether each is unfiltered.
+/// What an exposition publishes, as far as documents say it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PartTools(pub IndexMap<String, bool>);
+pub struct PartTools {
+    /// The tools in their order, and whether each is unfiltered.
+    pub tools: IndexMap<String, bool>,
+    /// The prompts and resources.
+    pub content: PublishedContent,
+    /// The service, whose prompts and resources these are.
+    pub service: Option<Digest>,
+}
 
 impl PartTools {
-    /// Returns the tools of a document.
+    /// Returns what a document publishes.
     #[must_use]
     pub fn of(document: &ExpositionDocument) -> Self {
         // The entries of a followed server are filters: only gateways know its tools, and count them.
         let tools = document.tools.iter().filter(|_| document.follow.is_none());
-        Self(tools.map(|(name, tool)| (name.clone(), tool.is_unfiltered())).collect())
+        Self {
+            tools: tools.map(|(name, tool)| (name.clone(), tool.is_unfiltered())).collect(),
+            content: document.content.clone(),
+            service: Some(document.service.clone()),
+        }
     }
 }
 
@@ -70,7 +81,7 @@ pub enum PartState {
     Served {
         /// The group that serves it.
         group: Option<ObjectName>,
-        /// The published tools.
+        /// What it publishes.
         tools: Arc<PartTools>,
     },
     /// The exposition answers 503.

@@ -1,5 +1,6 @@
 //! Decides what a request asks for, whatever transport carries it.
 
+mod bundled;
 mod content;
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tamis_engine::Enforcement;
 
 use crate::bundle::Found;
 use crate::call::{Caller, ToolCall};
-use crate::exposition::{Exposition, Page};
+use crate::exposition::{Content, Exposition, Page};
 use crate::hops;
 use crate::input::CallerInput;
 use crate::mcp::encode::{self, Sink as _};
@@ -159,6 +160,8 @@ impl Request<'_> {
             id: self.source.slice_ref(self.id.get().as_bytes()),
             tool: number,
             content: None,
+            member: None,
+            otherwise: None,
             arguments: None,
             era: self.era,
             wanted: Wanted::default(),
@@ -207,14 +210,18 @@ fn complete(target: &Target) -> String {
     format!(r#","resultType":"complete","_meta":{{{}}}"#, target.server_meta())
 }
 
+/// The members of a modern result of a call of prompts or resources, and none in the legacy era.
+pub(crate) fn cacheable_call(call: &ToolCall) -> String {
+    match (&call.member, call.era) {
+        (_, Era::Legacy) => String::new(),
+        (Some(member), Era::Modern) => caching(member.view.is_private(), &member.view.bundle.server_meta),
+        (None, Era::Modern) => caching(call.exposition.is_private(), &call.exposition.service.server_meta),
+    }
+}
+
 /// The caching members of a modern result. Nothing may be cached, because a reload can change it at any time.
 fn cacheable(target: &Target) -> String {
     caching(target.is_private(), target.server_meta())
-}
-
-/// The caching members of a modern result of an exposition's call.
-pub(crate) fn cacheable_of(exposition: &Exposition) -> String {
-    caching(exposition.is_private(), &exposition.service.server_meta)
 }
 
 fn caching(is_private: bool, server: &str) -> String {
@@ -226,16 +233,14 @@ fn caching(is_private: bool, server: &str) -> String {
 /// What the target has, as the protocol says it: prompts, resources, completions and log messages only if there are any.
 fn capabilities(target: &Target) -> String {
     let mut out = String::from(r#""capabilities":{"tools":{"listChanged":true}"#);
-    if let Some(content) = target.content() {
-        if content.has_prompts() {
-            out.push_str(r#","prompts":{"listChanged":true}"#);
-        }
-        if content.has_resources() {
-            out.push_str(r#","resources":{"listChanged":true}"#);
-        }
-        if content.completes() {
-            out.push_str(r#","completions":{}"#);
-        }
+    if target.has_content(Content::has_prompts) {
+        out.push_str(r#","prompts":{"listChanged":true}"#);
+    }
+    if target.has_content(Content::has_resources) {
+        out.push_str(r#","resources":{"listChanged":true}"#);
+    }
+    if target.has_content(Content::completes) {
+        out.push_str(r#","completions":{}"#);
     }
     if target.sends_logs() {
         out.push_str(r#","logging":{}"#);

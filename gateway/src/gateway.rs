@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::offload::Offload;
 use crate::options::Options;
 use crate::refusals::Refusals;
-use crate::registry::{Registry, Shared};
+use crate::registry::{ListKind, Registry, Shared};
 use crate::sampler::Sampler;
 use crate::seal::Keyring;
 use crate::serve::Index;
@@ -26,7 +26,7 @@ use crate::service::Service;
 use crate::session::{InFlight, Levels, Listeners};
 use crate::shares::{self, Share, Shares};
 use crate::upstream::{Client, ClientError};
-use crate::watch::{self, Watches};
+use crate::watch::{self, Watch, Watches};
 
 /// A gateway. Shared by the tasks that serve it and by the task that applies configurations.
 #[derive(Debug)]
@@ -208,11 +208,27 @@ impl Gateway {
             // A tool that a followed server has changed is published again in a moment: hiding it until then would only notify
             // callers twice.
             if exposition.followed.is_none() && exposition.update_withheld(store) {
-                self.registry.notify(slot);
+                self.registry.notify(slot, &[ListKind::Tools]);
             }
             touched.push(ExpositionId::clone(&slot.id));
         }
         self.acks.touch(touched);
+    }
+
+    /// Notifies the callers of the expositions of a watched server that the server's prompts or resources have changed, where they
+    /// are published.
+    pub(crate) fn note_announced(&self, watch: &Arc<Watch>, lists: &[ListKind]) {
+        for slot in self.registry.all().values() {
+            let state = slot.state();
+            let Some(exposition) = state.serving().filter(|exposition| exposition.is_watched_by(watch)) else {
+                continue;
+            };
+            let passes = |list: &ListKind| exposition.content().is_some_and(|content| content.passes(*list));
+            let lists: Vec<_> = lists.iter().copied().filter(passes).collect();
+            if !lists.is_empty() {
+                self.registry.notify(slot, &lists);
+            }
+        }
     }
 
     /// Returns the runner for an exposition's work that would block a serving thread.

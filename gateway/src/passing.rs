@@ -8,9 +8,9 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use tamis_config::NamePatterns;
 
-use crate::dispatch::{OF_SERVER, cacheable_of};
-use crate::exposition::{Content, Exposition, ServerMethod};
-use crate::mcp::Era;
+use crate::bundle::Member;
+use crate::dispatch::OF_SERVER;
+use crate::exposition::{Content, ContentList, Exposition, ServerMethod};
 use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::message::{check_complete, string};
 
@@ -55,14 +55,15 @@ struct Entry<'a> {
     uri_template: Option<&'a RawValue>,
 }
 
-/// Writes the answer to the request `id` from the server's result.
+/// Writes the answer to the request `id` from the server's result. `member`: the part of a bundle, if the request came through one.
+/// `tail`: the members that end the result.
 ///
 /// # Errors
 /// What is wrong with the result, without a part of it.
 pub(crate) fn write(
-    exposition: &Exposition,
+    (exposition, member): (&Exposition, Option<&Member>),
     method: ServerMethod,
-    (id, era): (&str, Era),
+    (id, tail): (&str, &str),
     result: &[u8],
 ) -> Result<Vec<u8>, &'static str> {
     let content = exposition.content().ok_or(NO_RESULT)?;
@@ -74,31 +75,36 @@ pub(crate) fn write(
     out.put("{");
     match method {
         ServerMethod::ListPrompts | ServerMethod::ListResources | ServerMethod::ListTemplates => {
-            let (member, entries, patterns) = match method {
-                ServerMethod::ListPrompts => ("prompts", parsed.prompts, content.server_prompts()),
-                ServerMethod::ListTemplates => {
-                    ("resourceTemplates", parsed.resource_templates, content.server_resources())
-                }
-                _ => ("resources", parsed.resources, content.server_resources()),
+            let (list, entries) = match method {
+                ServerMethod::ListPrompts => (ContentList::Prompts, parsed.prompts),
+                ServerMethod::ListTemplates => (ContentList::Templates, parsed.resource_templates),
+                _ => (ContentList::Resources, parsed.resources),
             };
-            let (entries, patterns) = (begins(entries, '[')?, patterns.ok_or(NO_RESULT)?);
+            let (entries, patterns) = (begins(entries, '[')?, content.of_server(list).ok_or(NO_RESULT)?);
             out.put("\"");
-            out.put(member);
+            out.put(list.member());
             out.put("\":[");
-            let mut page = Page { content, exposition, patterns, out: &mut out, count: 0, too_many: false };
+            let mut page =
+                Page { list, content, exposition, member, patterns, out: &mut out, count: 0, too_many: false };
             let mut json = serde_json::Deserializer::from_str(entries.get());
             json.deserialize_seq(&mut page).map_err(|_| NO_RESULT)?;
             if page.too_many {
                 return Err("is a page of more than 1000 entries");
             }
             out.put("]");
-            if let Some(next) = parsed.next_cursor {
-                let next = string(next).ok_or("has a cursor that is not text")?;
-                if next.len() > MAX_CURSOR {
-                    return Err("has a cursor of more than 4 KiB");
-                }
+            let next =
+                parsed.next_cursor.map(|next| string(next).ok_or("has a cursor that is not text")).transpose()?;
+            if next.as_ref().is_some_and(|next| next.len() > MAX_CURSOR) {
+                return Err("has a cursor of more than 4 KiB");
+            }
+            let next = match (next, member) {
+                (Some(next), None) => Some(format!("{OF_SERVER}{next}")),
+                (Some(next), Some(member)) => Some(member.cursor(&next)),
+                (None, member) => member.and_then(|member| member.next_cursor(list)),
+            };
+            if let Some(next) = next {
                 out.put(",\"nextCursor\":");
-                encode::string(&mut out, &format!("{OF_SERVER}{next}"));
+                encode::string(&mut out, &next);
             }
         }
         ServerMethod::GetPrompt => {
@@ -120,9 +126,7 @@ pub(crate) fn write(
             out.put(begins(parsed.completion, '{')?.get());
         }
     }
-    if era == Era::Modern {
-        out.put(&cacheable_of(exposition));
-    }
+    out.put(tail);
     out.put("}}");
     Ok(out)
 }
@@ -134,8 +138,11 @@ fn begins(raw: Option<&RawValue>, start: char) -> Result<&RawValue, &'static str
 
 /// A page of a server's list that is being written.
 struct Page<'a> {
+    list: ContentList,
     content: &'a Content,
     exposition: &'a Exposition,
+    /// The part of a bundle.
+    member: Option<&'a Member>,
     patterns: &'a NamePatterns,
     out: &'a mut Vec<u8>,
     count: usize,
@@ -150,22 +157,38 @@ impl Page<'_> {
         else {
             return;
         };
-        let named = entry.uri_template.or(entry.uri).or(entry.name).and_then(string);
-        let Some(name) = named else { return };
-        let service = &self.exposition.service;
-        let is_own = match (entry.uri_template, entry.uri) {
-            (Some(_), _) => self.content.template_number(&name).is_some(),
-            (None, Some(_)) => self.content.find(service, &name).is_some(),
-            (None, None) => self.content.prompt(service, &name).is_some(),
+        let named = match self.list {
+            ContentList::Prompts => entry.name,
+            ContentList::Resources => entry.uri,
+            ContentList::Templates => entry.uri_template,
+        };
+        let (Some(named), Some(name)) = (named, named.and_then(string)) else { return };
+        let is_own = match self.list {
+            ContentList::Resources => self.content.find(&self.exposition.service, &name).is_some(),
+            list => self.content.has(list, &name),
         };
         if is_own || !self.patterns.selects(&name) {
             return;
         }
+        let bundled = match self.member.map(|member| member.name_of_server(self.list, &name)) {
+            None => None,
+            Some(None) => return,
+            Some(name) => name,
+        };
         if *written > 0 {
             self.out.put(",");
         }
         *written += 1;
-        self.out.put(raw.get());
+        match bundled.filter(|bundled| **bundled != *name) {
+            None => self.out.put(raw.get()),
+            Some(bundled) => {
+                // `named` is a slice of `raw`.
+                let start = named.get().as_ptr().addr() - raw.get().as_ptr().addr();
+                self.out.put(&raw.get()[..start]);
+                encode::string(self.out, &bundled);
+                self.out.put(&raw.get()[start + named.get().len()..]);
+            }
+        }
     }
 }
 

@@ -75,32 +75,46 @@ impl State {
         }
     }
 
-    /// Returns whether there is such a list: tools always, prompts and resources where an exposition has any.
+    /// Returns whether there may be such a list: tools always, prompts and resources where an exposition has any. Those of a
+    /// bundle depend on its parts.
     pub(crate) fn has(&self, list: ListKind) -> bool {
-        list == ListKind::Tools || self.serving().is_some_and(|exposition| exposition.set.list_digest(list) != [0; 32])
+        let has_content = || match self {
+            Self::Serving(exposition) => exposition.set.list_digest(list) != [0; 32],
+            Self::Bundle(_) => true,
+            Self::Stopped(_) => false,
+        };
+        list == ListKind::Tools || has_content()
     }
 
-    /// Returns whether both have the same list at their address. Only an exposition that is served has prompts and resources.
+    /// Returns the lists that there may be.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = ListKind> {
+        ListKind::ALL.into_iter().filter(|list| self.has(*list))
+    }
+
+    /// Returns whether both have the same list at their address.
     fn lists_as(&self, other: &Self, list: ListKind) -> bool {
         let content = |state: &Self| state.serving().map_or([0; 32], |exposition| exposition.set.list_digest(list));
         match (self, other, list) {
+            (Self::Bundle(a), Self::Bundle(b), _) => a.lists_as(b),
+            (Self::Bundle(_), _, _) | (_, Self::Bundle(_), _) => false,
             (_, _, ListKind::Prompts | ListKind::Resources) => content(self) == content(other),
             (Self::Serving(a), Self::Serving(b), ListKind::Tools) => a.set.list_digest(list) == b.set.list_digest(list),
-            (Self::Bundle(a), Self::Bundle(b), ListKind::Tools) => a.lists_as(b),
             (Self::Stopped(_), Self::Stopped(_), ListKind::Tools) => true,
             _ => false,
         }
     }
 
-    /// Returns whether the bundles that have this as a part list the same in both states, to the same callers.
-    fn is_same_part(&self, other: &Self) -> bool {
+    /// Returns the lists in which the bundles that have this as a part differ between both states, for some caller.
+    fn relisted(&self, other: &Self) -> Vec<ListKind> {
         let access = |state: &Self| state.serving().and_then(|exposition| exposition.access.clone());
-        self.lists_as(other, ListKind::Tools) && access(self) == access(other)
+        let same_access = access(self) == access(other);
+        let differ = |list: &ListKind| !(same_access && self.lists_as(other, *list));
+        ListKind::ALL.into_iter().filter(|list| (self.has(*list) || other.has(*list)) && differ(list)).collect()
     }
 }
 
 /// A list whose changes clients learn of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ListKind {
     /// `tools/list`.
     Tools,
@@ -129,6 +143,11 @@ impl ListKind {
 pub(crate) struct Changes([u64; 3]);
 
 impl Changes {
+    /// Counts a change of a list.
+    pub(crate) fn count(&mut self, list: ListKind) {
+        self.0[list as usize] = self.0[list as usize].wrapping_add(1);
+    }
+
     /// Returns the lists that have changed since `before`.
     pub(crate) fn since(self, before: Self) -> impl Iterator<Item = ListKind> {
         ListKind::ALL.into_iter().filter(move |list| self.0[*list as usize] != before.0[*list as usize])
@@ -190,8 +209,8 @@ impl Slot {
     }
 
     /// Replaces the state. Calls in flight keep the previous one. Subscribers are notified of the lists that differ. Returns
-    /// whether the bundles that have this as a part list something else now.
-    pub(crate) fn swap(&self, state: State) -> bool {
+    /// the lists in which the bundles that have this as a part differ now.
+    pub(crate) fn swap(&self, state: State) -> Vec<ListKind> {
         let after = Arc::new(state);
         let before = self.state.swap(Arc::clone(&after));
         let changed: Vec<_> = ListKind::ALL.into_iter().filter(|list| !before.lists_as(&after, *list)).collect();
@@ -199,7 +218,7 @@ impl Slot {
             // Locked after the swap: who subscribes after this sees the new lists.
             self.notify(&changed);
         }
-        !before.is_same_part(&after)
+        before.relisted(&after)
     }
 }
 
@@ -248,16 +267,15 @@ impl Registry {
         users.into_iter().flatten().filter_map(|path| slots.get(path).cloned()).collect()
     }
 
-    /// Notifies the subscribers of an address, and of the bundles that name it as a part, that its list of tools has
-    /// changed.
-    pub(crate) fn notify(&self, slot: &Slot) {
-        slot.notify(&[ListKind::Tools]);
-        self.notify_bundles(&slot.id.to_string());
+    /// Notifies the subscribers of an address, and of the bundles that name it as a part, that its lists have changed.
+    pub(crate) fn notify(&self, slot: &Slot, lists: &[ListKind]) {
+        slot.notify(lists);
+        self.notify_bundles(&slot.id.to_string(), lists);
     }
 
     /// Notifies the subscribers of the bundles that name an address as a part.
-    pub(crate) fn notify_bundles(&self, part: &str) {
-        self.bundles_of(part).iter().for_each(|bundle| bundle.notify(&[ListKind::Tools]));
+    pub(crate) fn notify_bundles(&self, part: &str, lists: &[ListKind]) {
+        self.bundles_of(part).iter().for_each(|bundle| bundle.notify(lists));
     }
 
     /// Replaces the map.

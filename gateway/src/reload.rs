@@ -1,6 +1,6 @@
 //! How documents become what is served: loads what differs, swaps exposition by exposition, keeps what may stay.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::exposition::{Exposition, too_large};
 use crate::expressions::Sum;
 use crate::gateway::Gateway;
 use crate::metrics::Metrics;
-use crate::registry::{Shared, Slot, Slots, State};
+use crate::registry::{ListKind, Shared, Slot, Slots, State};
 use crate::service::Service;
 use crate::watch::Watch;
 
@@ -167,7 +167,7 @@ impl Gateway {
         reload.shared.prune();
         let Reload { relisted, report, shared, .. } = reload;
         drop(shared);
-        relisted.iter().for_each(|part| self.registry.notify_bundles(part));
+        relisted.iter().for_each(|(part, lists)| self.registry.notify_bundles(part, &Vec::from_iter(lists.clone())));
         self.acks.touch(report.changed);
     }
 }
@@ -181,7 +181,7 @@ struct Reload<'a> {
     /// Addresses that come, and those that go.
     differing: HashMap<Arc<str>, Option<Arc<Slot>>>,
     /// Addresses whose bundles list something else than before.
-    relisted: BTreeSet<Arc<str>>,
+    relisted: BTreeMap<Arc<str>, BTreeSet<ListKind>>,
     /// How many more expositions are served than before.
     more: i64,
     report: ReloadReport,
@@ -198,7 +198,7 @@ impl<'a> Reload<'a> {
             started,
             before: gateway.registry.all(),
             differing: HashMap::new(),
-            relisted: BTreeSet::new(),
+            relisted: BTreeMap::new(),
             more: 0,
             report: ReloadReport::default(),
         }
@@ -302,7 +302,7 @@ impl<'a> Reload<'a> {
             self.report.added.push(id.clone());
             let name = next.id().map_or_else(|| Arc::new(id.clone()), Arc::clone);
             self.gateway.registry.link(&path, None, next.bundle().map(AsRef::as_ref));
-            self.relisted.insert(Arc::clone(&path));
+            self.relisted.insert(Arc::clone(&path), next.lists().collect());
             self.differing.insert(path, Some(Arc::new(Slot::new(name, next))));
             return;
         };
@@ -317,8 +317,9 @@ impl<'a> Reload<'a> {
             kept.series.publish(&kept.set);
         }
         self.gateway.registry.link(&path, before.bundle().map(AsRef::as_ref), next.bundle().map(AsRef::as_ref));
-        if slot.swap(next.clone()) {
-            self.relisted.insert(path);
+        let lists = slot.swap(next.clone());
+        if !lists.is_empty() {
+            self.relisted.entry(path).or_default().extend(lists);
         }
         retire(&self.gateway.metrics, &slot, &before, Some(&next));
     }
@@ -331,7 +332,7 @@ impl<'a> Reload<'a> {
         self.report.removed.push(id.clone());
         let path: Arc<str> = id.to_string().into();
         self.gateway.registry.link(&path, state.bundle().map(AsRef::as_ref), None);
-        self.relisted.insert(Arc::clone(&path));
+        self.relisted.entry(Arc::clone(&path)).or_default().extend(state.lists());
         self.differing.insert(path, None);
         retire(&self.gateway.metrics, &slot, &state, None);
     }
@@ -348,10 +349,10 @@ impl<'a> Reload<'a> {
             }
             self.gateway.registry.replace(slots);
         }
-        for path in &self.relisted {
+        for (path, lists) in &self.relisted {
             load_vocabularies(self.gateway, path);
             bundle::note_taken(self.gateway, path);
-            self.gateway.registry.notify_bundles(path);
+            self.gateway.registry.notify_bundles(path, &Vec::from_iter(lists.clone()));
         }
         self.gateway.metrics.expositions.add(self.more);
         self.report.removed.sort();

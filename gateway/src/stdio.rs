@@ -415,6 +415,5 @@ impl Session {
 
 /// Returns the lists of an address.
 fn lists_of(slot: &Slot) -> Vec<ListKind> {
-    let state = slot.state();
-    ListKind::ALL.into_iter().filter(|list| state.has(*list)).collect()
+    slot.state().lists().collect()
 }

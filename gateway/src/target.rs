@@ -88,11 +88,11 @@ impl Target {
         }
     }
 
-    /// Returns the prompts and resources, if there are any. A bundle publishes the tools of its parts only.
-    pub(crate) fn content(&self) -> Option<&Content> {
+    /// Returns whether any of the prompts and resources that the sender of the request may use are so.
+    pub(crate) fn has_content(&self, is: impl Fn(&Content) -> bool) -> bool {
         match self {
-            Self::Exposition(exposition) => exposition.content(),
-            Self::Bundle(_) => None,
+            Self::Exposition(exposition) => exposition.content().is_some_and(is),
+            Self::Bundle(view) => view.admitted().any(|(_, part)| part.content().is_some_and(&is)),
         }
     }
 

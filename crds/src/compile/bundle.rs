@@ -48,13 +48,13 @@ impl Bundled {
 /// out.
 fn merge<'p>(parts: &[(&'p str, Option<&'p PartTools>)]) -> (Bundled, Vec<Missed<'p>>) {
     let prefixes = parts.iter().map(|(prefix, _)| *prefix);
-    let rooms = bundle::rooms(parts.iter().map(|(_, tools)| tools.map_or(0, |tools| tools.0.len())));
+    let rooms = bundle::rooms(parts.iter().map(|(_, tools)| tools.map_or(0, |tools| tools.tools.len())));
     let has = |part: usize, tool: &str| {
-        parts[part].1.and_then(|tools| tools.0.get_index_of(tool)).is_some_and(|number| number < rooms[part])
+        parts[part].1.and_then(|tools| tools.tools.get_index_of(tool)).is_some_and(|number| number < rooms[part])
     };
     let (mut bundled, mut missed) = (Bundled::default(), Vec::new());
     for (part, (_, tools)) in parts.iter().enumerate() {
-        for (number, (name, is_unfiltered)) in tools.iter().flat_map(|tools| &tools.0).enumerate() {
+        for (number, (name, is_unfiltered)) in tools.iter().flat_map(|tools| &tools.tools).enumerate() {
             let named = if number < rooms[part] {
                 bundle::name_of(prefixes.clone(), part, name, has)
             } else {
@@ -227,6 +227,7 @@ fn judge(
         parts.iter().zip(&published).map(|(part, tools)| (part.prefix.as_str(), tools.as_deref())).collect();
     let (bundled, missed) = merge(&served);
     report(parts, &missed, &mut sink);
+    report_content(parts, &served, &mut sink);
     compilation.diagnostics.append(&mut found);
     Bundled { pending, ..bundled }
 }
@@ -294,5 +295,55 @@ fn report(parts: &[BundlePartSpec], missed: &[Missed<'_>], sink: &mut Diagnostic
         };
         let message = format!("tool `{prefix}{tool}` of exposition `{name}` is not published, because {why}{more}");
         sink.because(reason).error(&at, message, remedy);
+    }
+}
+
+/// Reports the prompts and resources of parts that an earlier part has too: of each part and kind the first one, and how many there
+/// are. Two expositions of one service have the same prompts and resources, so that nothing is missing there.
+fn report_content(parts: &[BundlePartSpec], served: &[(&str, Option<&PartTools>)], sink: &mut DiagnosticSink<'_>) {
+    let mut owners: HashMap<(&str, String), usize> = HashMap::new();
+    for (number, (prefix, published)) in served.iter().enumerate() {
+        let Some(PartTools { tools: _, content, service }) = published else { continue };
+        let at = FieldPath::spec(["expositions"]).index(number).key("name");
+        let name = &parts[number].name;
+        let kinds = [
+            ("prompt", *prefix, &content.prompts),
+            ("resource", "", &content.resources),
+            ("resource template", "", &content.templates),
+        ];
+        for (kind, prefix, entries) in kinds {
+            let mut taken = Vec::new();
+            for entry in entries {
+                let owner = *owners.entry((kind, format!("{prefix}{entry}"))).or_insert(number);
+                if owner != number && served[owner].1.is_none_or(|other| other.service != *service) {
+                    taken.push((entry, owner));
+                }
+            }
+            let Some((entry, owner)) = taken.first() else { continue };
+            let more = if taken.len() > 1 { format!(" (and {} more)", taken.len() - 1) } else { String::new() };
+            let message = format!(
+                "{kind} `{prefix}{entry}` of exposition `{name}` is not published, because exposition `{}` comes first and has \
+                 it too{more}",
+                parts[*owner].name
+            );
+            let remedy = match kind {
+                "prompt" => "set another `prefix`, or leave the prompt out of one of them with `prompts.exclude`",
+                _ => "leave it out of one of them with `resources.exclude`",
+            };
+            sink.because(Reason::Conflict).error(&at, message, remedy);
+        }
+        if content.server_prompts.is_some() {
+            let owner = *owners.entry(("prompts of a server", (*prefix).to_owned())).or_insert(number);
+            if owner != number {
+                let message = format!(
+                    "the MCP server of exposition `{name}` is not asked for prompts, because that of exposition `{}` comes \
+                     first and has the same prefix",
+                    parts[owner].name
+                );
+                let remedy =
+                    "set another `prefix`, or `prompts: {exclude: ['*']}` in the exposition that has no prompts";
+                sink.because(Reason::Conflict).warning(&at, message, remedy);
+            }
+        }
     }
 }

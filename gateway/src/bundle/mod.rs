@@ -1,6 +1,7 @@
 //! Bundles: several expositions behind one address. A bundle names its parts and holds nothing of them. Each request reads
-//! the state of the parts once, in a [`View`], and sees the tools of those that admit its sender.
+//! the state of the parts once, in a [`View`], and sees the tools, prompts and resources of those that admit its sender.
 
+mod content;
 mod list;
 mod view;
 
@@ -22,6 +23,7 @@ use crate::metrics::{ExpositionSeries, Totals};
 use crate::shares::Share;
 use crate::upstream::Credentials;
 
+pub(crate) use content::{Member, split_cursor};
 pub(crate) use view::{Found, Sender, View};
 
 /// The most tools that a log line names.

@@ -26,7 +26,7 @@ pub(crate) struct View {
     /// The bundle.
     pub(crate) bundle: Arc<Bundle>,
     /// The parts, in the order of the bundle; none for a part that is not served.
-    parts: Vec<Option<Arc<Exposition>>>,
+    pub(super) parts: Vec<Option<Arc<Exposition>>>,
     /// How many of its tools each part may publish.
     rooms: Vec<usize>,
     store: Arc<dyn Credentials>,
@@ -94,7 +94,7 @@ impl View {
     }
 
     /// Returns the name of the sender as a part knows it, if it has names; none if the part does not admit the sender.
-    fn admission(&self, exposition: &Exposition) -> Option<Option<Arc<str>>> {
+    pub(super) fn admission(&self, exposition: &Exposition) -> Option<Option<Arc<str>>> {
         match self.sender {
             Sender::Parent => Some(None),
             Sender::Key(key) => exposition.admit_in_bundle(&*self.store, || key).ok(),

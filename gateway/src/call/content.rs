@@ -9,16 +9,17 @@ use std::time::Instant;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+use tamis_config::OutputLimits;
 use tamis_engine::Enforcement;
 
 use super::explain::{category, explain_read};
 use super::{ActiveCall, BEYOND_MEMORY, call_context, note_exhausted};
 use crate::compute::NotRun;
-use crate::dispatch::cacheable_of;
+use crate::dispatch::cacheable_call;
 use crate::exposition::{Exposition, ServerMethod};
+use crate::mcp::RpcError;
 use crate::mcp::arguments;
 use crate::mcp::encode::{self, Sink as _};
-use crate::mcp::{Era, RpcError};
 use crate::memory::{Chain, Exhausted};
 use crate::metrics::Outcome;
 use crate::offload::{LIGHT_WRITTEN, Work};
@@ -82,10 +83,35 @@ pub(super) async fn perform(
                 }
                 return Ok(failed(active, &RpcError::upstream(BEYOND_MEMORY)));
             }
+            active.is_absent = matches!(error, UpstreamError::Rpc { code, .. } if ABSENT.contains(&code));
             let error = explain_error(active, content, &error);
+            if let Some(rest) = rest(active, content) {
+                return Ok(rest.into());
+            }
             Ok(failed(active, &error))
         }
     }
+}
+
+/// The codes with which servers say that they have no such resource or method. Some SDKs answer every error with 0.
+const ABSENT: [i64; 4] = [-32002, -32601, -32602, 0];
+
+/// Returns the rest of a bundle's list without the server of a part that could not be asked; none for any other call.
+fn rest(active: &ActiveCall<'_>, content: &ContentCall) -> Option<Vec<u8>> {
+    let (ContentCall::Server { method, .. }, Some(member)) = (content, &active.call.member) else { return None };
+    let list = method.list()?;
+    let mut out = Vec::new();
+    encode::open_result(&mut out, active.call.id());
+    out.put("{\"");
+    out.put(list.member());
+    out.put("\":[]");
+    if let Some(next) = member.next_cursor(list) {
+        out.put(",\"nextCursor\":");
+        encode::string(&mut out, &next);
+    }
+    out.put(&cacheable_call(active.call));
+    out.put("}}");
+    Some(out)
 }
 
 /// Returns the JSON-RPC error for a call that failed.
@@ -128,11 +154,11 @@ async fn template(
     let bytes = answer.output.bytes().clone();
     active.output = Some(bytes.clone());
     let kind = exposition.service.document.content.templates.get(name).and_then(|found| found.info.mime_type.clone());
-    let (exposition, id, era) = (Arc::clone(exposition), active.call.id.clone(), active.call.era);
-    let (uri, length) = (uri.to_owned(), bytes.len());
+    let (exposition, id, tail) = (Arc::clone(exposition), active.call.id.clone(), cacheable_call(active.call));
+    let (uri, length, limit) = (uri.to_owned(), bytes.len(), active.limits.output);
     let work = move |_: &dyn Fn() -> bool| {
         let id = std::str::from_utf8(&id).unwrap_or("null");
-        write_contents(&exposition, (id, era), (&uri, kind.as_deref()), &bytes)
+        write_contents((&exposition, limit), (id, &tail), (&uri, kind.as_deref()), &bytes)
     };
     // A control character of a text takes six bytes as JSON, and three bytes take four as base64.
     let need = 6 * length as u64 + 512;
@@ -160,8 +186,8 @@ fn not_run(why: NotRun) -> UpstreamError {
 /// Writes the result of `resources/read`: text if the bytes are text, otherwise base64. Returns none if that is larger than
 /// the exposition's answers may be.
 fn write_contents(
-    exposition: &Exposition,
-    (id, era): (&str, Era),
+    (exposition, limit): (&Exposition, OutputLimits),
+    (id, tail): (&str, &str),
     (uri, kind): (&str, Option<&str>),
     bytes: &Bytes,
 ) -> Option<Vec<u8>> {
@@ -173,7 +199,7 @@ fn write_contents(
             ("blob", encoded.as_str())
         }
     };
-    if !exposition.allows(text, exposition.limits.output) {
+    if !exposition.allows(text, limit) {
         return None;
     }
     let mut out = Vec::with_capacity(text.len() + id.len() + uri.len() + 256);
@@ -181,9 +207,7 @@ fn write_contents(
     out.put("{\"contents\":[");
     encode::resource(&mut out, uri, kind, (member, text));
     out.put("]");
-    if era == Era::Modern {
-        out.put(&cacheable_of(exposition));
-    }
+    out.put(tail);
     out.put("}}");
     Some(out)
 }
@@ -203,13 +227,16 @@ async fn server(
     active.gateway.metrics.upstream(Ok(200), elapsed);
     active.status = 200;
     active.output = Some(result.clone());
-    let (shared, id, era) = (Arc::clone(exposition), active.call.id.clone(), active.call.era);
+    let (shared, id, tail) = (Arc::clone(exposition), active.call.id.clone(), cacheable_call(active.call));
+    let member = active.call.member.clone();
     let length = result.len();
     let work = move |_: &dyn Fn() -> bool| {
         let id = std::str::from_utf8(&id).unwrap_or("null");
-        crate::passing::write(&shared, method, (id, era), &result)
+        crate::passing::write((&shared, member.as_ref()), method, (id, &tail), &result)
     };
-    let need = length as u64 + 1024;
+    // Entries of a bundle have longer names than the server gave them.
+    let prefixes = if active.call.member.is_some() { length as u64 } else { 0 };
+    let need = length as u64 + prefixes + 1024;
     let written = if length <= crate::offload::LIGHT_READ {
         active.held.take(need).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: true })?;
         work(&|| false)

@@ -60,6 +60,8 @@ struct ActiveCall<'a> {
     trace: Option<CallTrace>,
     /// Memory of the call.
     held: &'a mut Reservation,
+    /// Whether the server has no such prompt or resource.
+    is_absent: bool,
 }
 
 impl Drop for ActiveCall<'_> {
@@ -118,6 +120,45 @@ pub(crate) async fn run(
     relay: Option<&Arc<Relay>>,
     mut held: Reservation,
 ) -> Result<Held, RpcError> {
+    let before = held.used();
+    let (mut current, mut failure) = (call, None);
+    loop {
+        let made = run_once(gateway, current, relay, &mut held).await;
+        let Some(next) = &current.otherwise else {
+            let (answer, found) = made?;
+            // A server that did not answer may have what the others do not have.
+            let answer = failure.filter(|_| found != Found::Here).unwrap_or(answer);
+            return Ok(Held::new(answer, held));
+        };
+        match made {
+            Ok((answer, Found::Here)) => return Ok(Held::new(answer, held)),
+            Ok((answer, Found::Failed)) => drop(failure.get_or_insert(answer)),
+            Ok((_, Found::Absent)) => {}
+            Err(error) => return Err(error),
+        }
+        held.shrink_to(before);
+        current = next;
+    }
+}
+
+/// Whether a call found what it asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// It did.
+    Here,
+    /// The server does not have it.
+    Absent,
+    /// It is not known.
+    Failed,
+}
+
+/// Makes one call, and says whether it found what it asked for.
+async fn run_once(
+    gateway: &Gateway,
+    call: &ToolCall,
+    relay: Option<&Arc<Relay>>,
+    held: &mut Reservation,
+) -> Result<(Chain, Found), RpcError> {
     let started = Instant::now();
     let exposition = &call.exposition;
     let name = exposition.call_name(call.tool).ok_or_else(|| RpcError::internal("no such tool"))?;
@@ -147,7 +188,8 @@ pub(crate) async fn run(
         result_bytes: 0,
         answer: None,
         trace,
-        held: &mut held,
+        held,
+        is_absent: false,
     };
     let mut answered = match &call.content {
         None => perform(&mut active, name, exposition.tool(call.tool)).await,
@@ -157,10 +199,14 @@ pub(crate) async fn run(
         active.result_bytes = answer.len();
         active.answer = audit::is_logged().then(|| answer.share(active.held));
     }
+    let found = match (active.outcome, active.is_absent) {
+        (Outcome::Ok, _) => Found::Here,
+        (_, true) => Found::Absent,
+        (_, false) => Found::Failed,
+    };
     drop(active);
     drop((admitted, place));
-    let answer = answered.map_err(|Exhausted| RpcError::exhausted())?;
-    Ok(Held::new(answer, held))
+    Ok((answered.map_err(|Exhausted| RpcError::exhausted())?, found))
 }
 
 /// Admits a call by the limits of the bundle, if it came through one, and of the exposition.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tamis_config::OutputLimits;
 
 use super::ContentCall;
-use crate::bundle::Bundle;
+use crate::bundle::{Bundle, Member};
 use crate::exposition::Exposition;
 use crate::input::CallerInput;
 use crate::mcp::Era;
@@ -32,6 +32,10 @@ pub(crate) struct ToolCall {
     pub(crate) tool: usize,
     /// What is called if it is not a tool.
     pub(crate) content: Option<ContentCall>,
+    /// The part of a bundle whose prompts or resources are asked for, if they are asked for through a bundle.
+    pub(crate) member: Option<Member>,
+    /// What is called if this call finds nothing: another server of a bundle may have the resource.
+    pub(crate) otherwise: Option<Box<Self>>,
     /// The arguments, as JSON.
     pub(crate) arguments: Option<Bytes>,
     /// How to answer.

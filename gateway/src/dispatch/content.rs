@@ -1,16 +1,18 @@
 //! Requests for prompts and resources: answered from the documents, read by a template, or passed on to an MCP server.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Request, Task, cacheable, complete, shown, write_page};
-use crate::call::{ContentCall, ToolCall};
+use super::{Request, Task, bundled, cacheable, complete, shown, write_page};
+use crate::bundle::Member;
+use crate::call::ContentCall;
 use crate::exposition::{Content, ContentList, Exposition, Found, ServerMethod};
 use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::message::string;
-use crate::mcp::{Era, RpcError};
+use crate::mcp::{Era, Params, RpcError};
 use crate::prompts;
 use crate::target::Target;
 use tamis_config::ResourceContent;
@@ -22,10 +24,14 @@ const MAX_COMPLETIONS: usize = 100;
 
 /// A request to an exposition that has prompts or resources.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
-    request: &'a Request<'a>,
-    exposition: &'a Arc<Exposition>,
-    content: &'a Content,
+pub(super) struct Asked<'a> {
+    pub(super) request: &'a Request<'a>,
+    pub(super) exposition: &'a Arc<Exposition>,
+    pub(super) content: &'a Content,
+    /// The part of a bundle, if the request came through one.
+    pub(super) member: Option<&'a Member>,
+    /// The sender's name, if that part has another one than the address.
+    pub(super) caller: Option<&'a Arc<str>>,
 }
 
 /// Decides what such a request asks for.
@@ -34,70 +40,121 @@ struct Asked<'a> {
 /// The JSON-RPC error to answer with.
 pub(super) fn dispatch(request: &Request<'_>) -> Result<Task, RpcError> {
     let unknown = || RpcError::method_not_found(request.era);
-    // A bundle publishes the tools of its parts only.
-    let Target::Exposition(exposition) = request.target else { return Err(unknown()) };
+    let wanted = Wanted::of(request)?.filter(|wanted| request.target.has_content(|content| wanted.is_in(content)));
+    let wanted = wanted.ok_or_else(unknown)?;
+    let exposition = match request.target {
+        Target::Exposition(exposition) => exposition,
+        Target::Bundle(view) => return bundled::dispatch(request, view, wanted),
+    };
     let content = exposition.content().ok_or_else(unknown)?;
-    let asked = Asked { request, exposition, content };
-    match request.method {
-        "prompts/list" if content.has_prompts() => list(asked, ContentList::Prompts),
-        "prompts/get" if content.has_prompts() => get(asked),
-        "resources/list" if content.has_resources() => list(asked, ContentList::Resources),
-        "resources/templates/list" if content.has_resources() => list(asked, ContentList::Templates),
-        "resources/read" if content.has_resources() => read(asked),
-        "completion/complete" if content.completes() => complete_argument(asked),
-        _ => Err(unknown()),
+    let asked = Asked { request, exposition, content, member: None, caller: None };
+    match wanted {
+        Wanted::List(what) => list(asked, what),
+        Wanted::Prompt(name) => get(asked, &name),
+        Wanted::Resource(uri) => read(asked, &uri),
+        Wanted::Completion(completion) => complete_argument(asked, &completion),
     }
 }
 
-fn list(asked: Asked<'_>, list: ContentList) -> Result<Task, RpcError> {
-    let Asked { request, exposition, content } = asked;
-    let invalid = || RpcError::invalid_params("invalid cursor");
-    let cursor = request.params.cursor.map(|raw| string(raw).ok_or_else(invalid)).transpose()?;
-    let cursor = cursor.as_deref().unwrap_or_default();
-    let (member, method, server) = match list {
-        ContentList::Prompts => ("prompts", ServerMethod::ListPrompts, content.server_prompts()),
-        ContentList::Resources => ("resources", ServerMethod::ListResources, content.server_resources()),
-        ContentList::Templates => ("resourceTemplates", ServerMethod::ListTemplates, content.server_resources()),
-    };
-    let of_server = |cursor: &str| {
-        let mut params = String::new();
-        if !cursor.is_empty() {
-            params.put("\"cursor\":");
-            encode::string(&mut params, cursor);
-        }
-        pass(asked, method, None, params)
-    };
-    if let Some(cursor) = cursor.strip_prefix(OF_SERVER) {
-        return if server.is_some() { of_server(cursor) } else { Err(invalid()) };
+/// What a request asks for.
+pub(super) enum Wanted<'a> {
+    /// A page of a list.
+    List(ContentList),
+    /// The prompt of this name.
+    Prompt(Cow<'a, str>),
+    /// The resource of this URI.
+    Resource(Cow<'a, str>),
+    /// Values for an argument.
+    Completion(Completion<'a>),
+}
+
+impl<'a> Wanted<'a> {
+    /// Reads the parameters of a request; none if the method is of something else.
+    ///
+    /// # Errors
+    /// The parameters are not those of the method.
+    fn of(request: &Request<'a>) -> Result<Option<Self>, RpcError> {
+        let params = request.params;
+        let text =
+            |raw: Option<&'a RawValue>, error| raw.and_then(string).ok_or_else(|| RpcError::invalid_params(error));
+        Ok(Some(match request.method {
+            "prompts/list" => Self::List(ContentList::Prompts),
+            "resources/list" => Self::List(ContentList::Resources),
+            "resources/templates/list" => Self::List(ContentList::Templates),
+            "prompts/get" => Self::Prompt(text(params.name, "name must be a string")?),
+            "resources/read" => Self::Resource(text(params.uri, "uri must be a string")?),
+            "completion/complete" => Self::Completion(Completion::of(params)?),
+            _ => return Ok(None),
+        }))
     }
-    let service = &exposition.service;
-    let mut page = content.page(service, list, Some(cursor)).ok_or_else(invalid)?;
-    if server.is_some() && page.next.is_none() {
+
+    /// Returns whether prompts and resources may answer such a request.
+    fn is_in(&self, content: &Content) -> bool {
+        match self {
+            Self::List(ContentList::Prompts) | Self::Prompt(_) => content.has_prompts(),
+            Self::List(ContentList::Resources | ContentList::Templates) | Self::Resource(_) => content.has_resources(),
+            Self::Completion(_) => content.completes(),
+        }
+    }
+}
+
+/// Reads the cursor of a request; empty without one.
+pub(super) fn cursor_of<'a>(request: &Request<'a>) -> Result<Cow<'a, str>, RpcError> {
+    let cursor = request.params.cursor.map(|raw| string(raw).ok_or_else(invalid_cursor)).transpose()?;
+    Ok(cursor.unwrap_or_default())
+}
+
+pub(super) fn invalid_cursor() -> RpcError {
+    RpcError::invalid_params("invalid cursor")
+}
+
+/// Asks a server for a page of a list.
+pub(super) fn server_page(asked: Asked<'_>, list: ContentList, cursor: &str) -> Result<Task, RpcError> {
+    let mut params = String::new();
+    if !cursor.is_empty() {
+        params.put("\"cursor\":");
+        encode::string(&mut params, cursor);
+    }
+    pass(asked, list.method(), None, params)
+}
+
+fn list(asked: Asked<'_>, list: ContentList) -> Result<Task, RpcError> {
+    let Asked { request, exposition, content, .. } = asked;
+    let cursor = cursor_of(request)?;
+    let is_passed = content.of_server(list).is_some();
+    if let Some(cursor) = cursor.strip_prefix(OF_SERVER) {
+        return if is_passed { server_page(asked, list, cursor) } else { Err(invalid_cursor()) };
+    }
+    let mut page = content.page(&exposition.service, list, Some(&cursor)).ok_or_else(invalid_cursor)?;
+    if is_passed && page.next.is_none() {
         if page.tools.is_empty() {
-            return of_server("");
+            return server_page(asked, list, "");
         }
         // The server's own list follows.
         page.next = Some(OF_SERVER.to_owned());
     }
-    Ok(Task::Answer(write_page(request.target, request.id.get(), member, &page, request.era)))
+    Ok(Task::Answer(write_page(request.target, request.id.get(), list.member(), &page, request.era)))
 }
 
-fn get(asked: Asked<'_>) -> Result<Task, RpcError> {
-    let Asked { request, exposition, content } = asked;
+pub(super) fn unknown_prompt(name: &str) -> RpcError {
+    RpcError::invalid_params(format!("unknown prompt: {}", shown(name)))
+}
+
+pub(super) fn get(asked: Asked<'_>, name: &str) -> Result<Task, RpcError> {
+    let Asked { request, exposition, content, .. } = asked;
     let params = request.params;
-    let name = params.name.and_then(string).ok_or_else(|| RpcError::invalid_params("name must be a string"))?;
     let service = &exposition.service;
-    let Some(prompt) = content.prompt(service, &name) else {
-        if !content.server_prompts().is_some_and(|patterns| patterns.selects(&name)) {
-            return Err(RpcError::invalid_params(format!("unknown prompt: {}", shown(&name))));
+    let Some(prompt) = content.prompt(service, name) else {
+        if !content.server_prompts().is_some_and(|patterns| patterns.selects(name)) {
+            return Err(unknown_prompt(name));
         }
         let mut passed = String::from("\"name\":");
-        encode::string(&mut passed, &name);
+        encode::string(&mut passed, name);
         if let Some(arguments) = params.arguments {
             passed.put(",\"arguments\":");
             passed.put(arguments.get());
         }
-        return pass(asked, ServerMethod::GetPrompt, Some(name.into_owned()), passed);
+        return pass(asked, ServerMethod::GetPrompt, Some(name.to_owned()), passed);
     };
     let messages = prompts::render(prompt, params.arguments).map_err(RpcError::invalid_params)?;
     let mut result = String::with_capacity(messages.len() + 256);
@@ -116,18 +173,17 @@ fn get(asked: Asked<'_>) -> Result<Task, RpcError> {
     Ok(Task::Answer(encode::result(request.id.get(), &result)))
 }
 
-fn read(asked: Asked<'_>) -> Result<Task, RpcError> {
-    let Asked { request, exposition, content } = asked;
-    let uri = request.params.uri.and_then(string).ok_or_else(|| RpcError::invalid_params("uri must be a string"))?;
+pub(super) fn read(asked: Asked<'_>, uri: &str) -> Result<Task, RpcError> {
+    let Asked { request, exposition, content, .. } = asked;
     let service = &exposition.service;
-    match content.find(service, &uri) {
+    match content.find(service, uri) {
         Some(Found::Own(resource)) => {
             let content = match &resource.content {
                 ResourceContent::Text(text) => ("text", text.as_str()),
                 ResourceContent::Blob(blob) => ("blob", blob.as_str()),
             };
             let mut result = String::from("{\"contents\":[");
-            encode::resource(&mut result, &uri, resource.info.mime_type.as_deref(), content);
+            encode::resource(&mut result, uri, resource.info.mime_type.as_deref(), content);
             result.put("]");
             if request.era == Era::Modern {
                 result.put(&cacheable(request.target));
@@ -140,7 +196,7 @@ fn read(asked: Asked<'_>) -> Result<Task, RpcError> {
                 for (variable, value) in &values {
                     let allowed = template.values.get(variable);
                     if allowed.is_some_and(|allowed| !allowed.contains(value)) {
-                        return Err(RpcError::resource_not_found(request.era, &uri));
+                        return Err(RpcError::resource_not_found(request.era, uri));
                     }
                 }
             }
@@ -153,14 +209,14 @@ fn read(asked: Asked<'_>) -> Result<Task, RpcError> {
             }
             arguments.put("}");
             let number = exposition.tools().len() + number;
-            call(asked, number, ContentCall::Template { uri: uri.into_owned(), arguments })
+            call(asked, number, ContentCall::Template { uri: uri.to_owned(), arguments })
         }
-        None if content.server_resources().is_some_and(|patterns| patterns.selects(&uri)) => {
+        None if content.server_resources().is_some_and(|patterns| patterns.selects(uri)) => {
             let mut passed = String::from("\"uri\":");
-            encode::string(&mut passed, &uri);
-            pass(asked, ServerMethod::ReadResource, Some(uri.into_owned()), passed)
+            encode::string(&mut passed, uri);
+            pass(asked, ServerMethod::ReadResource, Some(uri.to_owned()), passed)
         }
-        None => Err(RpcError::resource_not_found(request.era, &uri)),
+        None => Err(RpcError::resource_not_found(request.era, uri)),
     }
 }
 
@@ -182,56 +238,82 @@ struct Argument<'a> {
     value: &'a RawValue,
 }
 
+/// What a completion is asked for.
+pub(super) enum Completes<'a> {
+    /// An argument of the prompt of this name.
+    Prompt(Cow<'a, str>),
+    /// A variable of this URI template.
+    Template(Cow<'a, str>),
+}
+
+/// An argument whose values are asked for.
+pub(super) struct Completion<'a> {
+    pub(super) of: Completes<'a>,
+    /// The reference and the argument, as JSON.
+    pub(super) reference: Cow<'a, str>,
+    pub(super) argument: &'a RawValue,
+    /// The name of the argument.
+    pub(super) name: Cow<'a, str>,
+    /// What the caller has of its value.
+    pub(super) begun: Cow<'a, str>,
+}
+
+pub(super) fn invalid_completion() -> RpcError {
+    RpcError::invalid_params("ref and argument must name a prompt or a template, and an argument of it")
+}
+
+impl<'a> Completion<'a> {
+    fn of(params: &Params<'a>) -> Result<Self, RpcError> {
+        let read = || {
+            let (raw_reference, raw_argument) = (params.reference?, params.argument?);
+            let reference: Reference<'a> = serde_json::from_str(raw_reference.get()).ok()?;
+            let argument: Argument<'a> = serde_json::from_str(raw_argument.get()).ok()?;
+            let of = match (string(reference.kind)?.as_ref(), reference.name, reference.uri) {
+                ("ref/prompt", Some(prompt), _) => Completes::Prompt(string(prompt)?),
+                ("ref/resource", _, Some(uri)) => Completes::Template(string(uri)?),
+                _ => return None,
+            };
+            let (name, begun) = (string(argument.name)?, string(argument.value)?);
+            Some(Self { of, reference: raw_reference.get().into(), argument: raw_argument, name, begun })
+        };
+        read().ok_or_else(invalid_completion)
+    }
+}
+
 /// Offers the values of an argument that begin with what the caller has of it.
-fn complete_argument(asked: Asked<'_>) -> Result<Task, RpcError> {
-    let Asked { request, exposition, content } = asked;
-    let params = request.params;
-    let invalid =
-        || RpcError::invalid_params("ref and argument must name a prompt or a template, and an argument of it");
-    let (Some(raw_reference), Some(raw_argument)) = (params.reference, params.argument) else { return Err(invalid()) };
-    let reference: Reference<'_> = serde_json::from_str(raw_reference.get()).map_err(|_| invalid())?;
-    let argument: Argument<'_> = serde_json::from_str(raw_argument.get()).map_err(|_| invalid())?;
-    let name = string(argument.name).ok_or_else(invalid)?;
-    let begun = string(argument.value).ok_or_else(invalid)?;
+pub(super) fn complete_argument(asked: Asked<'_>, completion: &Completion<'_>) -> Result<Task, RpcError> {
+    let Asked { request, exposition, content, .. } = asked;
+    let Completion { of, reference, argument, name, begun } = completion;
     let service = &exposition.service;
     let to_server = || {
-        let passed = format!("\"ref\":{},\"argument\":{}", raw_reference.get(), raw_argument.get());
+        let passed = format!("\"ref\":{reference},\"argument\":{}", argument.get());
         pass(asked, ServerMethod::Complete, None, passed)
     };
     let of_default: Vec<String>;
-    let values: &[String] = match (string(reference.kind).ok_or_else(invalid)?.as_ref(), reference.name, reference.uri)
-    {
-        ("ref/prompt", Some(prompt), _) => {
-            let prompt = string(prompt).ok_or_else(invalid)?;
-            match content.prompt(service, &prompt) {
-                Some(prompt) => {
-                    let argument = prompt.arguments.get(&*name).ok_or_else(invalid)?;
-                    of_default = argument.default.iter().cloned().collect();
-                    if argument.values.is_empty() { &of_default } else { &argument.values }
-                }
-                None if content.server_prompts().is_some_and(|patterns| patterns.selects(&prompt)) => {
-                    return to_server();
-                }
-                None => return Err(invalid()),
+    let values: &[String] = match of {
+        Completes::Prompt(prompt) => match content.prompt(service, prompt) {
+            Some(prompt) => {
+                let argument = prompt.arguments.get(&**name).ok_or_else(invalid_completion)?;
+                of_default = argument.default.iter().cloned().collect();
+                if argument.values.is_empty() { &of_default } else { &argument.values }
             }
-        }
-        ("ref/resource", _, Some(uri)) => {
-            let uri = string(uri).ok_or_else(invalid)?;
-            match content.template_number(&uri) {
-                Some(number) if content.has_variable(number, &name) => {
-                    let template = content.service_template(service, number).ok_or_else(invalid)?;
-                    template.values.get(&*name).map(Vec::as_slice).unwrap_or_default()
-                }
-                Some(_) => return Err(invalid()),
-                None if content.server_resources().is_some_and(|patterns| patterns.selects(&uri)) => {
-                    return to_server();
-                }
-                None => return Err(invalid()),
+            None if content.server_prompts().is_some_and(|patterns| patterns.selects(prompt)) => {
+                return to_server();
             }
-        }
-        _ => return Err(invalid()),
+            None => return Err(invalid_completion()),
+        },
+        Completes::Template(uri) => match content.template_number(uri) {
+            Some(number) if content.has_variable(number, name) => {
+                let template = content.service_template(service, number).ok_or_else(invalid_completion)?;
+                template.values.get(&**name).map(Vec::as_slice).unwrap_or_default()
+            }
+            None if content.server_resources().is_some_and(|patterns| patterns.selects(uri)) => {
+                return to_server();
+            }
+            Some(_) | None => return Err(invalid_completion()),
+        },
     };
-    let fitting: Vec<&String> = values.iter().filter(|value| value.starts_with(&*begun)).collect();
+    let fitting: Vec<&String> = values.iter().filter(|value| value.starts_with(&**begun)).collect();
     let total = fitting.len();
     let mut result = String::from("{\"completion\":{\"values\":[");
     for (index, value) in fitting.into_iter().take(MAX_COMPLETIONS).enumerate() {
@@ -253,7 +335,15 @@ fn pass(asked: Asked<'_>, method: ServerMethod, name: Option<String>, params: St
 }
 
 fn call(asked: Asked<'_>, number: usize, content: ContentCall) -> Result<Task, RpcError> {
-    let Asked { request, exposition, content: _ } = asked;
-    let call = request.call(Arc::clone(exposition), number)?;
-    Ok(Task::Call(ToolCall { content: Some(content), ..call }))
+    let Asked { request, exposition, content: _, member, caller } = asked;
+    let mut call = request.call(Arc::clone(exposition), number)?;
+    call.content = Some(content);
+    if let Some(member) = member {
+        call.bundle = Some(Arc::clone(&member.view.bundle));
+        call.member = Some(member.clone());
+    }
+    if let Some(name) = caller {
+        call.caller = call.caller.named(Arc::clone(name));
+    }
+    Ok(Task::Call(call))
 }

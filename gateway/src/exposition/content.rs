@@ -1,7 +1,6 @@
 //! The published prompts and resources of an exposition: their lists, and where a URI leads.
-//!
-//! What a bundle of expositions will merge is behind the methods of [`Content`]: entries by name, pages by cursor.
 
+use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
@@ -14,6 +13,7 @@ use tamis_engine::{Enforcement, JsonText};
 
 use super::list::{Page, ToolList};
 use super::uri::{Matched, UriTemplate};
+use crate::registry::ListKind;
 use crate::service::Service;
 
 /// The prompts and resources of an exposition.
@@ -21,6 +21,10 @@ use crate::service::Service;
 pub(crate) struct Content {
     /// What is published, by name.
     published: PublishedContent,
+    /// The names of the published prompts, and the URIs of the published resources and templates.
+    prompts: HashSet<Box<str>>,
+    resources: HashSet<Box<str>>,
+    template_texts: HashSet<Box<str>>,
     /// The parsed templates, in the order of `published.templates`.
     templates: Vec<UriTemplate>,
     /// Equal for two sets with the same list of prompts.
@@ -51,6 +55,26 @@ pub(crate) enum ContentList {
     Templates,
 }
 
+impl ContentList {
+    /// Returns the member of the result that holds the entries.
+    pub(crate) fn member(self) -> &'static str {
+        match self {
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+        }
+    }
+
+    /// Returns the method that lists a server's entries.
+    pub(crate) fn method(self) -> ServerMethod {
+        match self {
+            Self::Prompts => ServerMethod::ListPrompts,
+            Self::Resources => ServerMethod::ListResources,
+            Self::Templates => ServerMethod::ListTemplates,
+        }
+    }
+}
+
 /// A request that is passed on to an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerMethod {
@@ -78,6 +102,16 @@ impl ServerMethod {
         Self::ReadResource,
         Self::Complete,
     ];
+
+    /// Returns the list that the method reads, if it reads one.
+    pub(crate) fn list(self) -> Option<ContentList> {
+        match self {
+            Self::ListPrompts => Some(ContentList::Prompts),
+            Self::ListResources => Some(ContentList::Resources),
+            Self::ListTemplates => Some(ContentList::Templates),
+            Self::GetPrompt | Self::ReadResource | Self::Complete => None,
+        }
+    }
 
     /// Returns the method of the protocol.
     pub(crate) fn as_str(self) -> &'static str {
@@ -151,7 +185,11 @@ impl Content {
             || published.server_resources.is_some()
             || published.prompts.iter().any(|name| own.prompts[name].arguments.values().any(offers))
             || published.templates.iter().any(|template| !own.templates[template].values.is_empty());
+        let set = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
         Ok(Some(Self {
+            prompts: set(&published.prompts),
+            resources: set(&published.resources),
+            template_texts: set(&published.templates),
             templates: published.templates.iter().map(|template| UriTemplate::parse(template)).collect(),
             published: published.clone(),
             prompts_digest: prompts_digest.finalize().into(),
@@ -225,8 +263,38 @@ impl Content {
 
     /// Returns a prompt of the documents.
     pub(crate) fn prompt<'s>(&self, service: &'s Service, name: &str) -> Option<&'s ServicePrompt> {
-        let is_published = self.published.prompts.iter().any(|own| own == name);
-        service.document.content.prompts.get(name).filter(|_| is_published)
+        service.document.content.prompts.get(name).filter(|_| self.prompts.contains(name))
+    }
+
+    /// Returns whether the documents have the entry of a list with this name: a prompt, the URI of a resource, or a URI template.
+    pub(crate) fn has(&self, list: ContentList, name: &str) -> bool {
+        match list {
+            ContentList::Prompts => self.prompts.contains(name),
+            ContentList::Resources => self.resources.contains(name),
+            ContentList::Templates => self.template_texts.contains(name),
+        }
+    }
+
+    /// Returns whether a resource of this URI is read by a template of the documents.
+    pub(crate) fn has_template_of(&self, uri: &str) -> bool {
+        self.templates.iter().any(|template| template.matches(uri).is_some())
+    }
+
+    /// Returns whether entries of the server's list are passed on.
+    pub(crate) fn passes(&self, list: ListKind) -> bool {
+        match list {
+            ListKind::Tools => false,
+            ListKind::Prompts => self.server_prompts().is_some(),
+            ListKind::Resources => self.server_resources().is_some(),
+        }
+    }
+
+    /// Returns which entries of the server's list are passed on.
+    pub(crate) fn of_server(&self, list: ContentList) -> Option<&NamePatterns> {
+        match list {
+            ContentList::Prompts => self.server_prompts(),
+            ContentList::Resources | ContentList::Templates => self.server_resources(),
+        }
     }
 
     /// Returns the number of a template, by its text.
@@ -242,7 +310,7 @@ impl Content {
     /// Returns the resource of a URI. A resource comes before templates, and a template whose values are single segments
     /// before one whose value would have to span several: that one is refused when it is read, with its reason.
     pub(crate) fn find<'e>(&self, service: &'e Service, uri: &str) -> Option<Found<'e>> {
-        if self.published.resources.iter().any(|own| own == uri) {
+        if self.resources.contains(uri) {
             return service.document.content.resources.get(uri).map(Found::Own);
         }
         let mut spanning = None;
@@ -258,13 +326,17 @@ impl Content {
 
     /// Returns a page of a list of the documents' content, as `ToolList::page` does.
     pub(crate) fn page(&self, service: &Service, list: ContentList, cursor: Option<&str>) -> Option<Page<'_>> {
+        self.list(service, list).page(cursor)
+    }
+
+    /// Returns a list of the documents' content.
+    pub(crate) fn list(&self, service: &Service, list: ContentList) -> &ToolList {
         let lists = self.lists.get_or_init(|| self.build(service));
         match list {
             ContentList::Prompts => &lists.prompts,
             ContentList::Resources => &lists.resources,
             ContentList::Templates => &lists.templates,
         }
-        .page(cursor)
     }
 
     fn build(&self, service: &Service) -> Lists {

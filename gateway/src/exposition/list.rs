@@ -98,10 +98,21 @@ impl ToolList {
     pub(crate) fn push_as(&self, number: usize, name: &str, out: &mut String) {
         let start = number.checked_sub(1).map_or(0, |before| self.fragments.ends[before] + 1);
         let entry = &self.fragments.text[start..self.fragments.ends[number]];
-        // Every entry begins with its name: `describe`.
+        // Every entry of a tool or a prompt begins with its name.
         let rest = entry.strip_prefix(&opening(&self.names[number])).unwrap_or("}");
         out.push_str(&opening(name));
         out.push_str(rest);
+    }
+
+    /// Appends the entry at a position as it is.
+    pub(crate) fn push(&self, number: usize, out: &mut String) {
+        let start = number.checked_sub(1).map_or(0, |before| self.fragments.ends[before] + 1);
+        out.push_str(&self.fragments.text[start..self.fragments.ends[number]]);
+    }
+
+    /// Returns the names of the entries: of tools and prompts, or the URIs of resources.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// Returns the number of the tool that a page begins with.

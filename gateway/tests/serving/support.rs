@@ -273,7 +273,7 @@ impl Running {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {},
         });
-        let named = params.get("name").and_then(Value::as_str).map(str::to_owned);
+        let named = params.get("name").or(params.get("uri")).and_then(Value::as_str).map(str::to_owned);
         let message = json!({"jsonrpc": "2.0", "id": "m-1", "method": method, "params": params}).to_string();
         let request = self.post(name, message).header("mcp-protocol-version", MODERN).header("mcp-method", method);
         match named {

@@ -102,14 +102,14 @@ async fn every_client_sees_those_of_a_published_server() -> Result<()> {
 /// What the server answers to each method, as JSON: the result, or an error as an object with `code`.
 type Answers = Arc<Mutex<Vec<(&'static str, String)>>>;
 
-struct Server {
-    url: String,
+pub(crate) struct Server {
+    pub(crate) url: String,
     answers: Answers,
     task: JoinHandle<()>,
 }
 
 impl Server {
-    async fn start() -> Result<Self> {
+    pub(crate) async fn start() -> Result<Self> {
         let answers = Answers::default();
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}/mcp", listener.local_addr()?);
@@ -121,7 +121,7 @@ impl Server {
         Ok(Self { url, answers, task })
     }
 
-    fn answer(&self, method: &'static str, answer: &str) {
+    pub(crate) fn answer(&self, method: &'static str, answer: &str) {
         let mut answers = self.answers.lock().expect("is not poisoned");
         answers.retain(|(known, _)| *known != method);
         answers.push((method, answer.to_owned()));

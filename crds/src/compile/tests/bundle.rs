@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tamis_config::{Access, BundleDocument, BundleLimits, BundlePart, ExpositionId, OutputLimits, Reason, Snapshot};
+use tamis_config::{
+    Access, BundleDocument, BundleLimits, BundlePart, Digest, ExpositionId, NamePatterns, OutputLimits,
+    PublishedContent, Reason, Snapshot,
+};
 
 use super::world::{NAMESPACE, World, secret};
 use super::{parse_document, said};
@@ -23,6 +26,20 @@ fn world() -> World {
 
 fn bundle(compilation: &Compilation) -> &BundleDocument {
     compilation.snapshot.bundles.get(&all()).unwrap_or_else(|| panic!("{compilation:#?}"))
+}
+
+/// Adds a part that is compiled apart, with a prompt, a resource and a template of this service, and the prompts of its server.
+fn content_part(world: &mut World, name: &str, service: &str) {
+    let content = PublishedContent {
+        prompts: vec!["review".to_owned()],
+        resources: vec!["docs://a".to_owned()],
+        templates: vec!["docs://b/{x}".to_owned()],
+        server_prompts: Some(NamePatterns::default()),
+        server_resources: None,
+    };
+    let tools = PartTools { content, service: Some(Digest::of(service.as_bytes())), ..PartTools::default() };
+    let group = Some(ObjectName { namespace: NAMESPACE.into(), name: "default".into() });
+    world.parts.insert(format!("team-a/{name}"), PartState::Served { group, tools: Arc::new(tools) });
 }
 
 /// The number of tools of the bundle, and the findings about it, each as a field and its reason.
@@ -128,10 +145,36 @@ fn parts_that_cannot_be_published_are_reported_and_the_others_are_served() {
             |w| {
                 let tools = (0..4_999).map(|number| (format!("t{number}"), false)).collect();
                 let group = Some(ObjectName { namespace: NAMESPACE.into(), name: "default".into() });
-                let state = PartState::Served { group, tools: Arc::new(PartTools(tools)) };
+                let state = PartState::Served { group, tools: Arc::new(PartTools { tools, ..PartTools::default() }) };
                 drop(w.parts.insert("team-a/apart".into(), state));
             },
             "5000 spec.expositions[1].prefix TooLarge",
+        ),
+        // Prompts and resources: under the same prefix, under two, and of one service.
+        (
+            "{name: one}, {name: two}",
+            |w| {
+                content_part(w, "one", "a");
+                content_part(w, "two", "b");
+            },
+            "0 spec.expositions[1].name Conflict, spec.expositions[1].name Conflict, spec.expositions[1].name Conflict, \
+             spec.expositions[1].name Conflict",
+        ),
+        (
+            "{name: one, prefix: a_}, {name: two, prefix: b_}",
+            |w| {
+                content_part(w, "one", "a");
+                content_part(w, "two", "b");
+            },
+            "0 spec.expositions[1].name Conflict, spec.expositions[1].name Conflict",
+        ),
+        (
+            "{name: one, prefix: a_}, {name: two, prefix: b_}",
+            |w| {
+                content_part(w, "one", "a");
+                content_part(w, "two", "a");
+            },
+            "0",
         ),
         ("{name: apart}", |w| drop(w.parts.insert("team-a/apart".into(), PartState::Pending)), "0 and more"),
         (

@@ -1,6 +1,7 @@
 //! Several expositions behind one address.
 
 mod changes;
+mod content;
 mod limits;
 
 use std::collections::BTreeMap;
