@@ -210,6 +210,18 @@ fn complete(target: &Target) -> String {
     format!(r#","resultType":"complete","_meta":{{{}}}"#, target.server_meta())
 }
 
+/// The members of a modern result of a call that may not be cached as a list, and none in the legacy era.
+pub(crate) fn complete_call(call: &ToolCall) -> String {
+    match (&call.member, call.era) {
+        (_, Era::Legacy) => String::new(),
+        (member, Era::Modern) => {
+            let own = &call.exposition.service.server_meta;
+            let server = member.as_ref().map_or(own, |member| &member.view.bundle.server_meta);
+            format!(r#","resultType":"complete","_meta":{{{server}}}"#)
+        }
+    }
+}
+
 /// The members of a modern result of a call of prompts or resources, and none in the legacy era.
 pub(crate) fn cacheable_call(call: &ToolCall) -> String {
     match (&call.member, call.era) {

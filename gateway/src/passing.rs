@@ -167,7 +167,11 @@ impl Page<'_> {
             ContentList::Resources => self.content.find(&self.exposition.service, &name).is_some(),
             list => self.content.has(list, &name),
         };
-        if is_own || !self.patterns.selects(&name) {
+        let is_chosen = match self.list {
+            ContentList::Resources => self.content.passes_resource(&name),
+            ContentList::Prompts | ContentList::Templates => self.patterns.selects(&name),
+        };
+        if is_own || !is_chosen {
             return;
         }
         let bundled = match self.member.map(|member| member.name_of_server(self.list, &name)) {

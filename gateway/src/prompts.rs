@@ -19,6 +19,15 @@ const MAX_ARGUMENT: usize = 64 << 10;
 /// The most bytes of the messages of a filled prompt.
 const MAX_RENDERED: usize = 1 << 20;
 
+/// Returns the bytes of the messages of a prompt, filled with `arguments` bytes of arguments, at most.
+pub(crate) fn most_rendered(prompt: &ServicePrompt, arguments: usize) -> usize {
+    // A placeholder has three bytes at least.
+    let most = |message: &PromptMessage| {
+        message.text.len().saturating_add((message.text.len() / 3).saturating_mul(arguments.min(MAX_ARGUMENT)))
+    };
+    prompt.messages.iter().map(most).fold(arguments, usize::saturating_add).min(MAX_RENDERED + arguments)
+}
+
 /// Returns the messages of a prompt as a JSON list. `arguments` is the JSON text of the caller's arguments, if it gave any.
 ///
 /// # Errors

@@ -104,12 +104,10 @@ impl View {
         fitting.min_by_key(|(_, own)| own.len())
     }
 
-    /// Returns the parts whose servers may have a resource or a template, in the order in which they are asked: a server that is
+    /// Returns the parts whose servers may have a resource or a template that `passes`, in the order in which they are asked: a server that is
     /// known not to answer comes last.
-    pub(crate) fn servers_of(&self, uri: &str) -> Vec<usize> {
-        let admitted = self.admitted().filter(|(_, part)| {
-            part.content().and_then(Content::server_resources).is_some_and(|patterns| patterns.selects(uri))
-        });
+    pub(crate) fn servers_of(&self, passes: impl Fn(&Content) -> bool) -> Vec<usize> {
+        let admitted = self.admitted().filter(|(_, part)| part.content().is_some_and(&passes));
         let is_down =
             |part: &Exposition| part.watch.as_ref().is_some_and(|watch| matches!(watch.reach(), Reach::Unreachable(_)));
         let mut servers: Vec<_> = admitted.map(|(number, part)| (is_down(part), number)).collect();

@@ -13,7 +13,7 @@ use tamis_config::OutputLimits;
 use tamis_engine::Enforcement;
 
 use super::explain::{category, explain_read};
-use super::{ActiveCall, BEYOND_MEMORY, call_context, note_exhausted};
+use super::{ActiveCall, BEYOND_MEMORY, call_context, document, note_exhausted};
 use crate::compute::NotRun;
 use crate::dispatch::cacheable_call;
 use crate::exposition::{Exposition, ServerMethod};
@@ -44,6 +44,25 @@ pub(crate) enum ContentCall {
         /// The members of its parameters, as JSON without braces.
         params: String,
     },
+    /// A prompt or a resource is answered from the documents.
+    Document(DocumentCall),
+}
+
+/// What the documents have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DocumentCall {
+    /// A prompt is filled.
+    Prompt {
+        /// Its name.
+        name: String,
+        /// The caller's arguments, as JSON.
+        arguments: Option<Bytes>,
+    },
+    /// A resource is read.
+    Resource {
+        /// Its URI.
+        uri: String,
+    },
 }
 
 /// Makes the call.
@@ -57,7 +76,7 @@ pub(super) async fn perform(
 ) -> Result<Chain, Exhausted> {
     let exposition = active.exposition;
     let deadline = active.started + active.limits.timeout;
-    if exposition.enforcement == Enforcement::Enforced {
+    if exposition.enforcement == Enforcement::Enforced && !matches!(content, ContentCall::Document(_)) {
         // Not reached: an Enforced exposition with such calls is not loaded.
         active.outcome = Outcome::Refused;
         return Ok(failed(active, &RpcError::method_not_found(active.call.era)));
@@ -68,6 +87,7 @@ pub(super) async fn perform(
         ContentCall::Server { method, name, params } => {
             server(active, *method, name.as_deref(), params, deadline).await
         }
+        ContentCall::Document(wanted) => return document::perform(active, wanted, deadline).await,
     };
     match answered {
         Ok(answer) => {
@@ -229,10 +249,15 @@ async fn server(
     active.output = Some(result.clone());
     let (shared, id, tail) = (Arc::clone(exposition), active.call.id.clone(), cacheable_call(active.call));
     let member = active.call.member.clone();
-    let length = result.len();
+    let (length, limit, response) = (result.len(), active.limits.output, active.limits.max_response_bytes);
     let work = move |_: &dyn Fn() -> bool| {
+        let is_data = matches!(method, ServerMethod::GetPrompt | ServerMethod::ReadResource);
+        if is_data && !std::str::from_utf8(&result).is_ok_and(|text| shared.allows(text, limit)) {
+            return Err(UpstreamError::TooLarge { limit: limit.bytes.unwrap_or(response) });
+        }
         let id = std::str::from_utf8(&id).unwrap_or("null");
         crate::passing::write((&shared, member.as_ref()), method, (id, &tail), &result)
+            .map_err(|reason| UpstreamError::Malformed(reason.to_owned()))
     };
     // Entries of a bundle have longer names than the server gave them.
     let prefixes = if active.call.member.is_some() { length as u64 } else { 0 };
@@ -244,7 +269,7 @@ async fn server(
         let offload = active.gateway.offload(&exposition.id);
         offload.run(Work::Upstream, deadline, Some((active.held, need)), work).await.map_err(not_run)?
     };
-    let written = written.map_err(|reason| UpstreamError::Malformed(reason.to_owned()))?;
+    let written = written?;
     active.exposition.tool_series(active.call.tool).bytes(&active.gateway.metrics, length, written.len());
     Ok(written.into())
 }

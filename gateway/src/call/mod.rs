@@ -2,6 +2,7 @@
 
 mod answer;
 mod content;
+mod document;
 mod explain;
 mod input;
 mod request;
@@ -35,7 +36,7 @@ use crate::trace::{CallTrace, Traces};
 use crate::upstream::{self, Answer, CallBounds, CallContext, UpstreamError};
 use crate::validation::{self, ArgumentsError};
 use crate::watch::Watch;
-pub(crate) use content::ContentCall;
+pub(crate) use content::{ContentCall, DocumentCall};
 use explain::{category, explain};
 use request::Limits;
 pub(crate) use request::{Caller, ToolCall};

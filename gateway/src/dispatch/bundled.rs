@@ -10,7 +10,7 @@ use super::content::{
 use super::{OF_SERVER, Request, Task, write_page};
 use crate::bundle::{Member, View, split_cursor};
 use crate::call::ToolCall;
-use crate::exposition::ContentList;
+use crate::exposition::{Content, ContentList};
 use crate::mcp::RpcError;
 use crate::mcp::encode::{self, Sink as _};
 
@@ -27,7 +27,7 @@ pub(super) fn dispatch(request: &Request<'_>, view: &Arc<View>, wanted: Wanted<'
             at(request, view, part, |asked| get(asked, own)).ok_or_else(unknown)?
         }
         Wanted::Resource(uri) => {
-            let parts = owners(view, view.document_of(&uri), &uri);
+            let parts = owners(view, view.document_of(&uri), |content| content.passes_resource(&uri));
             first(request, view, &parts, |asked| read(asked, &uri))
                 .unwrap_or_else(|| Err(RpcError::resource_not_found(request.era, &uri)))
         }
@@ -73,8 +73,8 @@ fn prompt<'n>(view: &View, name: &'n str) -> Option<(usize, &'n str)> {
 }
 
 /// Returns the part whose documents have a resource or a template, or else those whose servers may have it.
-fn owners(view: &View, document: Option<usize>, uri: &str) -> Vec<usize> {
-    document.map_or_else(|| view.servers_of(uri), |part| vec![part])
+fn owners(view: &View, document: Option<usize>, passes: impl Fn(&Content) -> bool) -> Vec<usize> {
+    document.map_or_else(|| view.servers_of(passes), |part| vec![part])
 }
 
 fn list(request: &Request<'_>, view: &Arc<View>, list: ContentList) -> Result<Task, RpcError> {
@@ -115,7 +115,7 @@ fn complete(request: &Request<'_>, view: &Arc<View>, completion: Completion<'_>)
         }
         Completes::Template(template) => {
             let document = view.document(ContentList::Templates, template).map(|(part, _)| part);
-            let parts = owners(view, document, template);
+            let parts = owners(view, document, |content| content.passes_template(template));
             first(request, view, &parts, |asked| complete_argument(asked, &completion))
                 .unwrap_or_else(|| Err(invalid_completion()))
         }

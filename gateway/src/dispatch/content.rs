@@ -6,16 +6,14 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Request, Task, bundled, cacheable, complete, shown, write_page};
+use super::{Request, Task, bundled, complete, shown, write_page};
 use crate::bundle::Member;
-use crate::call::ContentCall;
-use crate::exposition::{Content, ContentList, Exposition, Found, ServerMethod};
+use crate::call::{ContentCall, DocumentCall};
+use crate::exposition::{Content, ContentList, DocumentMethod, Exposition, Found, ServerMethod};
 use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::message::string;
 use crate::mcp::{Era, Params, RpcError};
-use crate::prompts;
 use crate::target::Target;
-use tamis_config::ResourceContent;
 
 /// What comes before the cursors of a server's list. The documents' own cursors have no dot.
 pub(crate) const OF_SERVER: &str = "s.";
@@ -144,7 +142,7 @@ pub(super) fn get(asked: Asked<'_>, name: &str) -> Result<Task, RpcError> {
     let Asked { request, exposition, content, .. } = asked;
     let params = request.params;
     let service = &exposition.service;
-    let Some(prompt) = content.prompt(service, name) else {
+    if content.prompt(service, name).is_none() {
         if !content.server_prompts().is_some_and(|patterns| patterns.selects(name)) {
             return Err(unknown_prompt(name));
         }
@@ -155,41 +153,23 @@ pub(super) fn get(asked: Asked<'_>, name: &str) -> Result<Task, RpcError> {
             passed.put(arguments.get());
         }
         return pass(asked, ServerMethod::GetPrompt, Some(name.to_owned()), passed);
-    };
-    let messages = prompts::render(prompt, params.arguments).map_err(RpcError::invalid_params)?;
-    let mut result = String::with_capacity(messages.len() + 256);
-    result.put("{");
-    if let Some(description) = &prompt.description {
-        result.put("\"description\":");
-        encode::string(&mut result, description);
-        result.put(",");
     }
-    result.put("\"messages\":");
-    result.put(&messages);
-    if request.era == Era::Modern {
-        result.put(&complete(request.target));
-    }
-    result.put("}");
-    Ok(Task::Answer(encode::result(request.id.get(), &result)))
+    let arguments = params.arguments.map(|raw| request.source.slice_ref(raw.get().as_bytes()));
+    of_documents(asked, DocumentMethod::GetPrompt, DocumentCall::Prompt { name: name.to_owned(), arguments })
+}
+
+/// Answers from the documents.
+fn of_documents(asked: Asked<'_>, method: DocumentMethod, wanted: DocumentCall) -> Result<Task, RpcError> {
+    let number = asked.exposition.tools().len() + asked.content.document_number(method);
+    call(asked, number, ContentCall::Document(wanted))
 }
 
 pub(super) fn read(asked: Asked<'_>, uri: &str) -> Result<Task, RpcError> {
     let Asked { request, exposition, content, .. } = asked;
     let service = &exposition.service;
     match content.find(service, uri) {
-        Some(Found::Own(resource)) => {
-            let content = match &resource.content {
-                ResourceContent::Text(text) => ("text", text.as_str()),
-                ResourceContent::Blob(blob) => ("blob", blob.as_str()),
-            };
-            let mut result = String::from("{\"contents\":[");
-            encode::resource(&mut result, uri, resource.info.mime_type.as_deref(), content);
-            result.put("]");
-            if request.era == Era::Modern {
-                result.put(&cacheable(request.target));
-            }
-            result.put("}");
-            Ok(Task::Answer(encode::result(request.id.get(), &result)))
+        Some(Found::Own) => {
+            of_documents(asked, DocumentMethod::ReadResource, DocumentCall::Resource { uri: uri.to_owned() })
         }
         Some(Found::Template(number, values)) => {
             if let Some(template) = content.service_template(service, number) {
@@ -211,7 +191,7 @@ pub(super) fn read(asked: Asked<'_>, uri: &str) -> Result<Task, RpcError> {
             let number = exposition.tools().len() + number;
             call(asked, number, ContentCall::Template { uri: uri.to_owned(), arguments })
         }
-        None if content.server_resources().is_some_and(|patterns| patterns.selects(uri)) => {
+        None if content.passes_resource(uri) => {
             let mut passed = String::from("\"uri\":");
             encode::string(&mut passed, uri);
             pass(asked, ServerMethod::ReadResource, Some(uri.to_owned()), passed)
@@ -307,7 +287,7 @@ pub(super) fn complete_argument(asked: Asked<'_>, completion: &Completion<'_>) -
                 let template = content.service_template(service, number).ok_or_else(invalid_completion)?;
                 template.values.get(&**name).map(Vec::as_slice).unwrap_or_default()
             }
-            None if content.server_resources().is_some_and(|patterns| patterns.selects(uri)) => {
+            None if content.passes_template(uri) => {
                 return to_server();
             }
             Some(_) | None => return Err(invalid_completion()),

@@ -12,7 +12,7 @@ use tamis_config::{
 use tamis_engine::{Enforcement, JsonText};
 
 use super::list::{Page, ToolList};
-use super::uri::{Matched, UriTemplate};
+use super::uri::{Matched, UriTemplate, selects};
 use crate::registry::ListKind;
 use crate::service::Service;
 
@@ -131,11 +131,25 @@ impl ServerMethod {
     }
 }
 
+/// A request that is answered from the documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DocumentMethod {
+    /// `prompts/get`.
+    GetPrompt,
+    /// `resources/read`.
+    ReadResource,
+}
+
+impl DocumentMethod {
+    /// The names in metrics and audit records. They have a colon, as no tool has.
+    const LABELS: [&str; 2] = ["documents:prompts/get", "documents:resources/read"];
+}
+
 /// A resource that was found by its URI.
 #[derive(Debug)]
-pub(crate) enum Found<'e> {
+pub(crate) enum Found {
     /// Its content is in the documents.
-    Own(&'e ServiceResource),
+    Own,
     /// It is read from the service by the template of this number, with these values of its variables.
     Template(usize, Vec<(String, String)>),
 }
@@ -233,17 +247,41 @@ impl Content {
         self.published.server_resources.as_ref()
     }
 
+    /// Returns whether a resource of the server is passed on.
+    pub(crate) fn passes_resource(&self, uri: &str) -> bool {
+        self.server_resources().is_some_and(|patterns| selects(patterns, uri))
+    }
+
+    /// Returns whether a resource template of the server is passed on, by its text.
+    pub(crate) fn passes_template(&self, template: &str) -> bool {
+        self.server_resources().is_some_and(|patterns| patterns.selects(template))
+    }
+
     /// Returns the URI templates.
     pub(super) fn template_names(&self) -> impl Iterator<Item = &String> {
         self.published.templates.iter()
     }
 
-    /// Returns the names of what is called beside tools, for metrics and audit records: templates, then methods of the server.
+    /// Returns whether something of a server is passed on.
+    fn passes_any(&self) -> bool {
+        self.published.server_prompts.is_some() || self.published.server_resources.is_some()
+    }
+
+    /// Returns the names of what is called beside tools, for metrics and audit records: templates, then methods of the server, then
+    /// what is answered from the documents.
     pub(super) fn call_names<'c>(&'c self) -> impl Iterator<Item = &'c str> {
-        let passes = self.published.server_prompts.is_some() || self.published.server_resources.is_some();
+        let passes = self.passes_any();
         let methods = ServerMethod::ALL.iter().filter(move |_| passes);
         let methods = methods.map(|method| -> &'c str { method.label() });
-        self.published.templates.iter().map(String::as_str).chain(methods)
+        let has_own = !self.prompts.is_empty() || !self.resources.is_empty();
+        let own = DocumentMethod::LABELS.into_iter().filter(move |_| has_own);
+        self.published.templates.iter().map(String::as_str).chain(methods).chain(own)
+    }
+
+    /// Returns the number of a request that is answered from the documents, among [`Self::call_names`].
+    pub(crate) fn document_number(&self, method: DocumentMethod) -> usize {
+        let methods = if self.passes_any() { ServerMethod::ALL.len() } else { 0 };
+        self.templates.len() + methods + method as usize
     }
 
     /// Returns whether something of this name is called beside tools.
@@ -309,9 +347,13 @@ impl Content {
 
     /// Returns the resource of a URI. A resource comes before templates, and a template whose values are single segments
     /// before one whose value would have to span several: that one is refused when it is read, with its reason.
-    pub(crate) fn find<'e>(&self, service: &'e Service, uri: &str) -> Option<Found<'e>> {
+    pub(crate) fn find(&self, service: &Service, uri: &str) -> Option<Found> {
         if self.resources.contains(uri) {
-            return service.document.content.resources.get(uri).map(Found::Own);
+            return Some(Found::Own);
+        }
+        // A template reads nothing that the exposition leaves out.
+        if service.document.content.resources.contains_key(uri) {
+            return None;
         }
         let mut spanning = None;
         for (number, template) in self.templates.iter().enumerate() {

@@ -33,7 +33,7 @@ use crate::shares::Share;
 use crate::upstream::{CredentialScope, Credentials, Handles, Listed, Withheld};
 use crate::watch::{self, Lease, Watch};
 
-pub(crate) use content::{Content, ContentList, Found, ServerMethod};
+pub(crate) use content::{Content, ContentList, DocumentMethod, Found, ServerMethod};
 pub use cost::ListedTools;
 pub(crate) use list::{PAGE, Page, ToolList};
 pub(crate) use toolset::{Tool, Toolset};

@@ -2,6 +2,8 @@
 
 use percent_encoding::percent_decode_str;
 use tamis_config::placeholder::{Piece, pieces};
+use tamis_config::{NamePatterns, matches_pattern};
+use url::Url;
 
 /// A URI template: text and variables in turns.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,9 +71,59 @@ impl UriTemplate {
     }
 }
 
+/// Returns whether a resource of a server is passed on, by its URI. A pattern may also be a URI template, which stands for its
+/// URIs.
+///
+/// A server may take another spelling of a URI for the same, so a choice that excludes something passes on only URIs in their
+/// normal form (WHATWG URL, as `url` writes it), and compares them without percent-encoding too.
+pub(crate) fn selects(patterns: &NamePatterns, uri: &str) -> bool {
+    let names = |pattern: &str, uri: &str| {
+        matches_pattern(pattern, uri) || (pattern.contains('{') && UriTemplate::parse(pattern).matches(uri).is_some())
+    };
+    let is_included = patterns.include.as_ref().is_none_or(|include| include.iter().any(|pattern| names(pattern, uri)));
+    if patterns.exclude.is_empty() || !is_included {
+        return is_included;
+    }
+    let is_normal = Url::parse(uri).is_ok_and(|parsed| parsed.as_str() == uri);
+    let plain = percent_decode_str(uri).decode_utf8_lossy();
+    is_normal && !patterns.exclude.iter().any(|pattern| names(pattern, uri) || names(pattern, &plain))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_excluded_has_no_other_spelling() {
+        let choice = |include: Option<&[&str]>, exclude: &[&str]| NamePatterns {
+            include: include.map(|include| include.iter().map(|text| (*text).to_owned()).collect()),
+            exclude: exclude.iter().map(|text| (*text).to_owned()).collect(),
+        };
+        let excluding = choice(None, &["demo://a/secret.md", "demo://text/{id}"]);
+        // A choice, a URI, and whether it is passed on.
+        for (patterns, uri, expected) in [
+            (&excluding, "demo://a/open.md", true),
+            (&excluding, "demo://a/secret.md", false),
+            (&excluding, "DEMO://a/secret.md", false),
+            (&excluding, "demo://a/x/../secret.md", false),
+            (&excluding, "demo://a/./secret.md", false),
+            (&excluding, " demo://a/secret.md", false),
+            (&excluding, "demo://a/sec\tret.md", false),
+            (&excluding, "demo://a/sec%72et.md", false),
+            (&excluding, "demo://a/%2e%2e/a/secret.md", false),
+            (&excluding, "demo://text/1", false),
+            (&excluding, "demo://text/{id}", false),
+            (&excluding, "demo://other/1", true),
+            (&excluding, "memo:insights", true),
+            (&excluding, "not a uri", false),
+            (&choice(None, &[]), "DEMO://a/x/../secret.md", true),
+            (&choice(Some(&["demo://text/{id}"]), &[]), "demo://text/1", true),
+            (&choice(Some(&["demo://text/{id}"]), &[]), "demo://texts/1", false),
+            (&choice(Some(&["demo://*"]), &["*secret*"]), "demo://a/sec%72et.md", false),
+        ] {
+            assert_eq!(selects(patterns, uri), expected, "{patterns:?} {uri}");
+        }
+    }
 
     #[test]
     fn a_uri_gives_the_values_of_its_variables() {

@@ -18,6 +18,7 @@ mod mcp_servers;
 mod memory;
 mod offload;
 mod operations;
+mod prompts;
 mod relayed;
 mod reloads;
 mod stdio;
