@@ -29,8 +29,15 @@ async def session(command: dict[str, Any]) -> None:
     else:
         server = command["url"]
 
+    async def elicit(_context: Any, _params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action="accept", content=command["elicits"])
+
+    options: dict[str, Any] = {"message_handler": on_message, "cache": None}
+    if "elicits" in command:
+        options["elicitation_callback"] = elicit
+
     async with (
-        Client(server, mode=command.get("mode", "auto"), message_handler=on_message, cache=None) as client,
+        Client(server, mode=command.get("mode", "auto"), **options) as client,
         anyio.create_task_group() as background,
     ):
         info = client.server_info

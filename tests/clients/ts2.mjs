@@ -6,15 +6,19 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 
 import { ListChanges, cancelled, reads, run } from "./node_driver.mjs";
 
-await run(async ({ url, command, mode = "auto" }) => {
+await run(async ({ url, command, mode = "auto", elicits }) => {
     const changes = new ListChanges();
     const client = new Client(
         { name: "tamis-tests", version: "1" },
         {
             versionNegotiation: { mode },
             listChanged: changes.option,
+            ...(elicits && { capabilities: { elicitation: {} } }),
         },
     );
+    if (elicits) {
+        client.setRequestHandler("elicitation/create", async () => ({ action: "accept", content: elicits }));
+    }
     const transport = command
         ? new StdioClientTransport({ command: command[0], args: command.slice(1) })
         : new StreamableHTTPClientTransport(new URL(url));

@@ -93,6 +93,19 @@ impl Client {
     /// # Errors
     /// The client is not installed, or the connection fails.
     pub async fn connect(sdk: Sdk, era: Era, target: &Target) -> Result<Self> {
+        Self::connect_with(sdk, era, target, None).await
+    }
+
+    /// Starts a client that answers every elicitation with this content, and connects it. Only [`Sdk::Python2`] and
+    /// [`Sdk::TypeScript2`] can do that.
+    ///
+    /// # Errors
+    /// The client is not installed, or the connection fails.
+    pub async fn connect_eliciting(sdk: Sdk, era: Era, target: &Target, content: &Value) -> Result<Self> {
+        Self::connect_with(sdk, era, target, Some(content)).await
+    }
+
+    async fn connect_with(sdk: Sdk, era: Era, target: &Target, elicits: Option<&Value>) -> Result<Self> {
         let (program, arguments) = driver(sdk)?;
         let mut process = Command::new(program)
             .args(arguments)
@@ -112,6 +125,9 @@ impl Client {
             Era::Modern => "auto",
         };
         let mut command = json!({"op": "connect", "mode": mode});
+        if let Some(content) = elicits {
+            command["elicits"] = content.clone();
+        }
         match target {
             Target::Url(url) => command["url"] = json!(url),
             Target::Command(words) => command["command"] = json!(words),

@@ -1,6 +1,8 @@
 //! A call whose server asks its caller for input.
 
-use super::{ActiveCall, failure, note_exhausted};
+use tamis_config::ServiceTool;
+
+use super::{ActiveCall, exhausted, failure};
 use crate::input;
 use crate::mcp::encode;
 use crate::memory::{Chain, Exhausted};
@@ -11,7 +13,11 @@ use crate::upstream::InputRequired;
 ///
 /// # Errors
 /// There is no memory for the answer. The tool has not been executed.
-pub(super) async fn ask(active: &mut ActiveCall<'_>, wanted: InputRequired) -> Result<Chain, Exhausted> {
+pub(super) async fn ask(
+    active: &mut ActiveCall<'_>,
+    declared: &ServiceTool,
+    wanted: InputRequired,
+) -> Result<Chain, Exhausted> {
     let call = active.call;
     active.status = 200;
     let checked = input::check(&wanted, call.input.as_deref(), call.era, active.exposition.enforcement);
@@ -26,8 +32,7 @@ pub(super) async fn ask(active: &mut ActiveCall<'_>, wanted: InputRequired) -> R
     let server = call.server_meta();
     let bytes = [&requests, &state].into_iter().flatten().map(bytes::Bytes::len).sum::<usize>();
     if active.held.take((bytes + call.id().len() + server.len() + 160) as u64).await.is_err() {
-        note_exhausted(active);
-        return Err(Exhausted);
+        return exhausted(active, declared, false);
     }
     let answer = encode::input_required(call.id(), requests.as_deref(), state.as_deref(), server);
     active.output = requests.or(state);

@@ -170,9 +170,6 @@ async fn run_once(
         trace.outcome("rejected", true);
     }
     let (place, admitted) = entered?;
-    if let Some(relay) = relay {
-        held.take(relay.memory()).await.map_err(|Exhausted| RpcError::exhausted())?;
-    }
     let mut active = ActiveCall {
         gateway,
         exposition,
@@ -242,7 +239,9 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
     let limits = active.limits;
     let deadline = active.started + limits.timeout;
     let tree = arguments_need(active.call.arguments.as_ref().map_or(0, Bytes::len));
-    if active.held.take(tree).await.is_err() {
+    // What waits for the caller is a part of the call until its end.
+    let relayed = active.relay.map_or(0, |relay| relay.memory());
+    if active.held.take(tree + relayed).await.is_err() {
         return exhausted(active, declared, false);
     }
     let checked = check(active, name, tool, declared, deadline).await;
@@ -273,7 +272,7 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
         }
         Err(UpstreamError::InputRequired(wanted)) => {
             active.gateway.metrics.upstream(Ok(200), begun.elapsed());
-            Box::pin(input::ask(active, wanted)).await
+            Box::pin(input::ask(active, declared, wanted)).await
         }
         Err(error) => {
             active.gateway.metrics.upstream(category(&error), begun.elapsed());

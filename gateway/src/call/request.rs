@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tamis_config::OutputLimits;
+use tamis_engine::Enforcement;
 
 use super::ContentCall;
 use crate::bundle::{Bundle, Member};
@@ -78,11 +79,13 @@ impl ToolCall {
         if self.content.is_some() || !self.exposition.service.upstream.is_mcp() {
             return None;
         }
-        let level = match self.era {
-            Era::Modern => self.wanted.level,
-            Era::Legacy => session(),
+        let enforcement = self.exposition.enforcement;
+        let level = match (enforcement, self.era) {
+            (Enforcement::Enforced, _) => None,
+            (Enforcement::Advisory, Era::Modern) => self.wanted.level,
+            (Enforcement::Advisory, Era::Legacy) => session(),
         };
-        Relay::new(&Wanted { token: self.wanted.token.clone(), level }, self.exposition.enforcement)
+        Relay::new(&Wanted { token: self.wanted.token.clone(), level }, enforcement)
     }
 
     /// Returns the member of a modern `_meta` that names the server that the caller addressed.

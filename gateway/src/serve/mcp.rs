@@ -277,7 +277,8 @@ impl McpRequest<'_> {
 
     /// Returns what passes messages of the server to the caller; none if the caller wants none, or cannot read them.
     fn relay(&self, call: &call::ToolCall) -> Option<Arc<Relay>> {
-        let level = || self.session().and_then(|session| self.gateway.levels.get(&session));
+        let levels = &self.gateway.levels;
+        let level = || levels.is_used().then(|| self.session()).flatten().and_then(|session| levels.get(&session));
         call.relay(level).filter(|_| accepts(self.headers, "text/event-stream"))
     }
 

@@ -1,6 +1,7 @@
 //! The levels of log messages that legacy clients have set.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::mcp::level::Level;
@@ -11,7 +12,11 @@ const MOST: usize = 4_096;
 /// The level of each session that has set one. A gateway keeps no other state of a session, and another replica does not know the
 /// level. Without one, a session gets no log messages.
 #[derive(Debug, Default)]
-pub(crate) struct Levels(Mutex<State>);
+pub(crate) struct Levels {
+    state: Mutex<State>,
+    /// Whether a session has ever set a level. Most gateways have no such session, and look up none.
+    is_used: AtomicBool,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -22,11 +27,17 @@ struct State {
 
 impl Levels {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether a session has set a level.
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
     }
 
     /// Sets the level of a session. That of the session that was unused for longest goes if there are too many.
     pub(crate) fn set(&self, session: &str, level: Level) {
+        self.is_used.store(true, Ordering::Relaxed);
         let mut state = self.lock();
         state.uses += 1;
         let used = state.uses;
@@ -55,7 +66,9 @@ mod tests {
     #[test]
     fn a_session_has_the_level_that_it_set_last() {
         let levels = Levels::default();
+        assert!(!levels.is_used());
         levels.set("a", Level::Error);
+        assert!(levels.is_used());
         levels.set("b", Level::Info);
         levels.set("a", Level::Debug);
         assert_eq!(["a", "b", "c"].map(|session| levels.get(session)), [Some(Level::Debug), Some(Level::Info), None]);

@@ -62,8 +62,7 @@ async fn a_modern_caller_is_asked_and_its_answer_goes_to_the_server() {
     let done = call(&running, "advisory", capabilities, more).await;
     let got: Value = serde_json::from_str(text(&result(&done))).unwrap();
     assert_eq!(got["a"], json!({"state": state, "responses": responses}), "{done}");
-    let calls = server.calls.lock().unwrap();
-    for call in calls.iter() {
+    for call in server.calls.lock().unwrap().iter() {
         let sent = &call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
         assert_eq!(*sent, json!({"elicitation": {"form": {}}}), "what the gateway passes on, and nothing else");
     }

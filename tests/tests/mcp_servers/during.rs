@@ -4,7 +4,10 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use tamis_tests::documents::Folder;
 use tamis_tests::servers::Everything;
-use tamis_tests::{CLIENTS, Client, Gateway, Sdk, root};
+use tamis_tests::{CLIENTS, Client, Era, Gateway, Sdk, root};
+
+use crate::fixture::{Behaviour, Server, tool};
+use crate::import::import;
 
 #[tokio::test]
 async fn progress_of_a_published_server_reaches_published_clients() -> Result<()> {
@@ -36,6 +39,50 @@ async fn progress_of_a_published_server_reaches_published_clients() -> Result<()
             // A caller that asks for none.
             let result = client.result(TOOL, json!({"duration": 0.1, "steps": 1})).await?;
             assert_eq!(result["isError"], json!(false), "{said}: {result}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_input_gets_it_from_published_modern_clients() -> Result<()> {
+    let asks = r#"{"who":{"method":"elicitation/create","params":{"mode":"form","message":"secret question","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}}"#;
+    let behaviour = Behaviour { tools: vec![tool("t", "one")], asks: Some(asks.to_owned()), ..Behaviour::default() };
+    let (server, folder) = (Server::start(behaviour).await?, Folder::new()?);
+    assert_eq!(import(&folder, &[&server.url, "-o", "s.yaml"]).await?.code, 0);
+    let service = "service: {name: fixture, version: '7'}";
+    let documents = ["Advisory", "Enforced"].map(|enforcement| {
+        let name = enforcement.to_lowercase();
+        format!(
+            "---\napiVersion: tamis.dev/v1alpha1\nkind: ToolsFilters\nmetadata: {{name: {name}}}\nspec: {{name: {name}, {service}, \
+             enforcement: {enforcement}, filters: {{t: {{passthrough: true}}}}}}\n---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\n\
+             metadata: {{name: {name}}}\nspec: {{{service}, filters: [{name}]}}\n"
+        )
+    });
+    folder.write("e.yaml", &documents.concat())?;
+    let gateway = Gateway::start(folder.path()).await?;
+    let content = json!({"name": "ada"});
+    for sdk in [Sdk::Python2, Sdk::TypeScript2] {
+        let target = gateway.target("advisory");
+        let mut client = Client::connect_eliciting(sdk, Era::Modern, &target, &content).await?;
+        let result = client.result("t", json!({})).await.with_context(|| format!("{sdk:?}"))?;
+        let text = result["content"][0]["text"].as_str().unwrap_or_default();
+        let got: serde_json::Value = serde_json::from_str(text).with_context(|| format!("{sdk:?}: {result}"))?;
+        assert_eq!((&got["who"]["action"], &got["who"]["content"]), (&json!("accept"), &content), "{sdk:?}: {result}");
+
+        for (name, era, expected) in [
+            ("enforced", Era::Modern, "The tool asks for input, which does not pass under Enforced."),
+            ("enforced", Era::Legacy, "The tool asks for input, which does not pass under Enforced."),
+            (
+                "advisory",
+                Era::Legacy,
+                "The tool asks for input, which only clients of the version 2026-07-28 can be asked for.",
+            ),
+        ] {
+            let mut client = Client::connect_eliciting(sdk, era, &gateway.target(name), &content).await?;
+            let refused = client.result("t", json!({})).await.with_context(|| format!("{sdk:?} {name}"))?;
+            assert_eq!(refused["content"][0]["text"], expected, "{sdk:?} {name} {era:?}: {refused}");
+            assert!(!refused.to_string().contains("secret question"), "{refused}");
         }
     }
     Ok(())

@@ -34,6 +34,8 @@ pub(crate) struct Behaviour {
     pub(crate) redirect: Option<String>,
     /// What it answers to `server/discover` in place of JSON.
     pub(crate) page: Option<String>,
+    /// What it asks the caller for before it answers a call, as the JSON of `inputRequests`. The answer is then the caller's.
+    pub(crate) asks: Option<String>,
     /// Bytes of white space before each answer.
     pub(crate) padding: usize,
 }
@@ -115,8 +117,15 @@ async fn answer(State(behaviour): State<Arc<Mutex<Behaviour>>>, headers: HeaderM
             };
             format!(r#"{{{fresh},"tools":[{tool}]{next}}}"#)
         }
+        "tools/call" if behaviour.asks.is_some() && message["params"].get("requestState").is_none() => {
+            let asks = behaviour.asks.unwrap_or_default();
+            format!(r#"{{"resultType":"input_required","inputRequests":{asks},"requestState":"s-1"}}"#)
+        }
         "tools/call" => {
-            let text = json!(behaviour.answer);
+            let text = match behaviour.asks {
+                Some(_) => json!(message["params"]["inputResponses"].to_string()),
+                None => json!(behaviour.answer),
+            };
             let (more, fails) = (&behaviour.more, behaviour.fails);
             format!(
                 r#"{{"resultType":"complete","content":[{{"type":"text","text":{text}}}{more}],"isError":{fails},"_meta":{{"x":"meta-secret"}}}}"#
