@@ -11,6 +11,7 @@ use http::header::HeaderValue;
 use tokio::sync::Notify;
 
 use super::Server;
+use super::events::Connection;
 use super::follow::Listed;
 use super::pins::Verdict;
 use crate::mcp::level::Level;
@@ -20,6 +21,8 @@ use crate::upstream::auth::Authentication;
 const MAX_PEERS: usize = 1_024;
 /// The most sessions for each credential.
 const MAX_SESSIONS: usize = 1_024;
+/// The most streams of events for each credential. Each is a connection.
+const MAX_STREAMS: usize = 256;
 /// How long a comparison holds if the server does not say.
 const VALID: Duration = Duration::from_secs(300);
 /// How long a comparison holds at least, and at most, whatever the server says.
@@ -97,6 +100,8 @@ impl Peers {
 pub(crate) struct Peer {
     /// Locked while the server is asked for its era and its tools, so that one call asks for all.
     pub(super) asking: tokio::sync::Mutex<()>,
+    /// Locked while a stream of events is opened, so that the calls of a caller open one.
+    pub(super) opening: tokio::sync::Mutex<()>,
     state: Mutex<State>,
     /// Wakes who waits for a list to be read, or for one that does not hold any more.
     changed: Notify,
@@ -106,7 +111,9 @@ pub(crate) struct Peer {
 struct State {
     server: Option<Server>,
     sessions: HashMap<Arc<str>, Session>,
-    /// Counts the uses of sessions.
+    /// The streams of callers, if the server speaks the transport of 2024-11-05.
+    streams: Option<HashMap<Arc<str>, (Arc<Connection>, u64)>>,
+    /// Counts the uses of sessions and streams.
     uses: u64,
     verdict: Option<Arc<Verdict>>,
     /// The tools of a server that is followed, as they were listed last.
@@ -237,6 +244,7 @@ impl Peer {
         let mut state = self.lock();
         state.server = None;
         state.sessions.clear();
+        state.streams = None;
         state.valid_until = None;
         drop(state);
         self.changed.notify_waiters();
@@ -280,6 +288,38 @@ impl Peer {
             *known = Some(level);
         }
         is_lower
+    }
+
+    /// Returns whether the server speaks the transport of 2024-11-05.
+    pub(super) fn has_streams(&self) -> bool {
+        self.lock().streams.is_some()
+    }
+
+    /// Returns the stream of a caller, if it is open.
+    pub(super) fn stream(&self, caller: &str) -> Option<Arc<Connection>> {
+        let mut state = self.lock();
+        state.uses += 1;
+        let uses = state.uses;
+        let (connection, used) = state.streams.as_mut()?.get_mut(caller).filter(|(stream, _)| !stream.has_ended())?;
+        *used = uses;
+        Some(Arc::clone(connection))
+    }
+
+    /// Keeps the stream of a caller. If there are too many, those that ended go, or else the one that was unused for longest.
+    /// A call keeps its stream.
+    pub(super) fn keep_stream(&self, caller: &Arc<str>, connection: &Arc<Connection>) {
+        let mut state = self.lock();
+        state.uses += 1;
+        let used = state.uses;
+        let streams = state.streams.get_or_insert_default();
+        if streams.len() >= MAX_STREAMS && !streams.contains_key(caller) {
+            streams.retain(|_, (stream, _)| !stream.has_ended());
+            if streams.len() >= MAX_STREAMS {
+                let oldest = streams.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| Arc::clone(key));
+                oldest.map(|key| streams.remove(&key));
+            }
+        }
+        streams.insert(Arc::clone(caller), (Arc::clone(connection), used));
     }
 
     /// Drops the session of a caller, if it is still this one.
