@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
-use tamis_config::NamePatterns;
+use tamis_config::{NamePatterns, Source};
 use tamis_engine::Enforcement;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -85,6 +85,7 @@ impl Server {
 
 async fn answer(State(server): State<Server>, verb: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let fault = server.fault.lock().unwrap().clone();
+    assert_eq!(headers.get_all("x-team").iter().collect::<Vec<_>>(), ["a"], "{verb} {uri}");
     if uri.path() == "/sse" {
         if verb != Method::GET {
             return (StatusCode::METHOD_NOT_ALLOWED, "POST is not for this").into_response();
@@ -146,6 +147,8 @@ async fn serving(url: &str) -> (Running, Upstream) {
     let running = start(options()).await;
     let mut document = Arc::unwrap_or_clone(pinned(url, &two_tools()));
     document.name = "streams".to_owned();
+    let Source::Mcp(source) = &mut document.source else { panic!("an MCP server") };
+    source.headers.insert("X-Team".to_owned(), "a".to_owned());
     let streams = Arc::new(document);
     let other = service(&upstream.base, &json!({"get": tool("/doc")}));
     let mut api = exposition("api", &streams, Enforcement::Advisory, &[("read", None), ("write", None)]);

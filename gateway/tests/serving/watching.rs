@@ -125,7 +125,11 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
 
 async fn answer(State(server): State<Server>, verb: Method, headers: HeaderMap, body: Bytes) -> Response {
     let message: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let method = if verb == Method::GET { "GET" } else { message["method"].as_str().unwrap_or("response") };
+    let method = match verb {
+        Method::GET => "GET",
+        Method::DELETE => "DELETE",
+        _ => message["method"].as_str().unwrap_or("response"),
+    };
     server.seen.lock().unwrap().push(method.to_owned());
     if *server.hangs_in.lock().unwrap() == method {
         std::future::pending::<()>().await;
@@ -150,6 +154,7 @@ async fn answer(State(server): State<Server>, verb: Method, headers: HeaderMap, 
                 json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params});
             return server.stream(Some(acknowledged.to_string()));
         }
+        "DELETE" => return StatusCode::OK.into_response(),
         "ping" => json!({}),
         "tools/list" => json!({"tools": *server.tools.lock().unwrap(), "ttlMs": server.ttl_ms}),
         "tools/call" => json!({"content": [{"type": "text", "text": "done"}]}),
@@ -317,6 +322,33 @@ async fn a_watch_ends_with_the_last_exposition_of_its_service() {
     // And begins again.
     running.gateway.apply(&snapshot(&service, [named("api")]));
     server.until("a stream is opened", |server| streams(server) == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_end_with_the_exposition_and_nothing_waits_for_that() {
+    for hangs in [false, true] {
+        let (server, url) = Server::start(true).await;
+        let running = watching(&server, &url).await;
+        running.call("api", "read", json!({})).await;
+        assert_eq!(server.count("initialize"), 2, "of the caller, and of the background");
+        // A session that the server has ended is not ended again.
+        server.life.fetch_add(1, Ordering::SeqCst);
+        running.call("api", "read", json!({})).await;
+        assert!(server.count("initialize") >= 3);
+        assert_eq!(server.count("DELETE"), 0);
+        if hangs {
+            *server.hangs_in.lock().unwrap() = "DELETE";
+        }
+        let since = Instant::now();
+        let other = pinned(&url, &json!([two_tools()[0]]));
+        running.gateway.apply(&snapshot(&other, []));
+        assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+        server.until("the sessions end", |server| server.count("DELETE") >= 1).await;
+        let since = Instant::now();
+        running.shutdown.cancel();
+        running.served.await.unwrap();
+        assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,7 +13,10 @@ const EXPOSITIONS: &str = "\
 apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
 metadata: {name: short}
-spec: {service: {name: everything, version: '2.0.0'}, filters: {get-structured-content: {retain: [/temperature]}}}
+spec:
+  name: short
+  service: {name: everything, version: '2.0.0'}
+  filters: {get-structured-content: {root: '', select: {temperature: temperature}}}
 ---
 apiVersion: tamis.dev/v1alpha1
 kind: Exposition

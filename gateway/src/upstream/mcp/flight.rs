@@ -305,7 +305,11 @@ impl Flight<'_> {
             return Err(NotReady::Failed(UpstreamError::Status { status, mapped: None, body }));
         }
         if let Some(session) = &session {
-            self.peer.keep_session(&self.caller, session.clone());
+            let end = match &self.wire.transport {
+                Transport::Http(http) => http.letter(&request::headers(Some(server), Some(session), METHOD, None)),
+                Transport::Events(..) | Transport::Program(_) => None,
+            };
+            self.peer.keep_session(&self.caller, session.clone(), end);
         }
         Ok((server, session))
     }

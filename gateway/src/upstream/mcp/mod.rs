@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use indexmap::IndexMap;
 use tamis_config::{AuthKind, Call, McpCall, McpSource, ProgramSource, ServiceDocument, ServiceTool};
 use tamis_engine::ResponseType;
@@ -385,6 +385,13 @@ impl HttpEndpoint {
             None => None,
         };
         let mut common = for_every_request(target.origin());
+        for (name, value) in &source.headers {
+            let field = || format!("source.mcp.headers.{name}");
+            let invalid = |_| InvalidService::new(field(), "is not a header that a request can have");
+            let value =
+                HeaderValue::from_str(value).map_err(|_| InvalidService::new(field(), "has an invalid value"))?;
+            common.insert(HeaderName::from_bytes(name.as_bytes()).map_err(invalid)?, value);
+        }
         common.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         common.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         Ok(Self { client, target, auth, common })

@@ -14,6 +14,7 @@ use super::Server;
 use super::events::Connection;
 use super::follow::Listed;
 use super::pins::Verdict;
+use super::wire::Letter;
 use crate::mcp::level::Level;
 use crate::upstream::auth::Authentication;
 
@@ -134,6 +135,16 @@ struct Session {
     used: u64,
     /// The level of log messages that the server was asked for.
     level: Option<Level>,
+    /// Ends the session on the server; none once the server has ended it.
+    end: Option<Letter>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(letter) = self.end.take() {
+            letter.end_session();
+        }
+    }
 }
 
 impl Peer {
@@ -260,8 +271,9 @@ impl Peer {
         Some(session.id.clone())
     }
 
-    /// Keeps the session of a caller. The one that was unused for longest goes if there are too many.
-    pub(super) fn keep_session(&self, caller: &Arc<str>, id: HeaderValue) {
+    /// Keeps the session of a caller. The one that was unused for longest goes if there are too many. `end` ends the session on the
+    /// server when it is not kept any more.
+    pub(super) fn keep_session(&self, caller: &Arc<str>, id: HeaderValue, end: Option<Letter>) {
         let mut state = self.lock();
         state.uses += 1;
         let used = state.uses;
@@ -269,7 +281,7 @@ impl Peer {
             let oldest = state.sessions.iter().min_by_key(|(_, session)| session.used).map(|(key, _)| Arc::clone(key));
             oldest.map(|key| state.sessions.remove(&key));
         }
-        state.sessions.insert(Arc::clone(caller), Session { id, used, level: None });
+        state.sessions.insert(Arc::clone(caller), Session { id, used, level: None, end });
     }
 
     /// Notes that the server is asked for log messages of this level in a session; none for a program. Returns whether it was not
@@ -322,11 +334,13 @@ impl Peer {
         streams.insert(Arc::clone(caller), (Arc::clone(connection), used));
     }
 
-    /// Drops the session of a caller, if it is still this one.
+    /// Drops the session of a caller, which the server has ended, if it is still this one.
     pub(super) fn end_session(&self, caller: &str, id: &HeaderValue) {
         let mut state = self.lock();
-        if state.sessions.get(caller).is_some_and(|session| session.id == *id) {
-            state.sessions.remove(caller);
+        if state.sessions.get(caller).is_some_and(|session| session.id == *id)
+            && let Some(mut session) = state.sessions.remove(caller)
+        {
+            session.end = None;
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Sends one message and reads what the server answers: JSON, or a stream of events.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Method, Request};
 use http_body_util::Full;
+use tokio::sync::Semaphore;
 
 use super::Server;
 use super::events::Connection;
@@ -45,6 +47,8 @@ const PER_MESSAGE: usize = 512;
 const SHORT: Duration = Duration::from_secs(5);
 /// How long telling a server that a call is not waited for any more may take.
 const CANCELLING: Duration = Duration::from_secs(2);
+/// Sessions that are ended at once, of all servers.
+static ENDING: Semaphore = Semaphore::const_new(64);
 /// Bytes of a session id.
 const MAX_SESSION: usize = 1 << 10;
 
@@ -415,6 +419,13 @@ pub(super) struct Letter {
     headers: HeaderMap,
 }
 
+/// Without the headers, which hold the credential.
+impl fmt::Debug for Letter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Letter(..)")
+    }
+}
+
 impl Letter {
     /// Sends a message, and waits for a short time at most.
     pub(super) async fn send(&self, body: Bytes) {
@@ -437,6 +448,17 @@ impl Letter {
         // Without a runtime the gateway is ending, and with it the connection.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move { self.send(body).await });
+    }
+
+    /// Ends the session that the headers name, in the background. If too many are being ended, the server has to end this one by
+    /// itself.
+    pub(super) fn end_session(mut self) {
+        let (Ok(runtime), Ok(permit)) = (tokio::runtime::Handle::try_current(), ENDING.try_acquire()) else { return };
+        self.headers.remove(CONTENT_TYPE);
+        runtime.spawn(async move {
+            self.send_as(Method::DELETE, Bytes::new()).await;
+            drop(permit);
+        });
     }
 }
 
