@@ -1,7 +1,6 @@
 //! What can be called: one service, its tools and how each is converted into a request.
 
 use std::fmt;
-use std::sync::LazyLock;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -75,7 +74,7 @@ impl ServiceDocument {
     pub fn destinations(&self) -> Vec<&str> {
         match &self.source {
             Source::Http(HttpSource { base_url, auth: _ }) => vec![base_url],
-            Source::Mcp(McpSource { url, auth: _, follow: _ }) => vec![url],
+            Source::Mcp(McpSource { url, .. }) => vec![url],
             // What a program connects to is not known.
             Source::Program(_) => Vec::new(),
         }
@@ -138,11 +137,6 @@ impl ServiceDocument {
     }
 }
 
-fn no_headers() -> &'static IndexMap<String, String> {
-    static NONE: LazyLock<IndexMap<String, String>> = LazyLock::new(IndexMap::new);
-    &NONE
-}
-
 /// A credential that a call sends, and the request that carries it: what its owner's rules are compared with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SentCredential<'d> {
@@ -199,6 +193,9 @@ pub struct McpSource {
     /// Whether to publish the tools that the server lists at run time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow: bool,
+    /// Further headers of every request, from a ConfigurationPlan. Their values are fixed.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub headers: IndexMap<String, String>,
 }
 
 impl McpSource {
@@ -206,10 +203,10 @@ impl McpSource {
     /// same.
     #[must_use]
     pub fn sent_credential(&self) -> Option<SentCredential<'_>> {
-        let Self { url, auth, follow: _ } = self;
+        let Self { url, auth, follow: _, headers } = self;
         let auth = auth.as_ref().filter(|auth| auth.kind != AuthKind::None)?;
         let credential = auth.credential.as_ref()?;
-        Some(SentCredential { auth, credential, base_url: url, path: "", headers: no_headers() })
+        Some(SentCredential { auth, credential, base_url: url, path: "", headers })
     }
 }
 

@@ -6,7 +6,7 @@
 //! Version 3 added MCP servers as the source of a service.
 //!
 //! Version 4 added bundles, expositions that are called through bundles only, MCP servers whose tools are published as they
-//! are listed (`follow`), prompts and resources, and programs as the source of a service.
+//! are listed (`follow`), headers of MCP servers, prompts and resources, and programs as the source of a service.
 //!
 //! Everything is destructured: a field does not compile until it is placed in a version here.
 
@@ -31,7 +31,7 @@ pub fn lowest_service_version(document: &ServiceDocument) -> u32 {
     }
     let source = match source {
         Source::Http(_) => FIRST_VERSION,
-        Source::Mcp(McpSource { url: _, auth: _, follow }) => 3 + u32::from(*follow),
+        Source::Mcp(McpSource { url: _, auth: _, follow, headers }) => 3 + u32::from(*follow || !headers.is_empty()),
         Source::Program(_) => 4,
     };
     tools.values().map(tool_version).fold(source, u32::max)

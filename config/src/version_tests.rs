@@ -78,6 +78,7 @@ fn a_service_carries_the_lowest_version_that_expresses_it() {
     let http = json!({"http": {"baseUrl": "https://a.example"}});
     let mcp = json!({"mcp": {"url": "https://a.example/mcp", "auth": {"type": "none"}}});
     let follow = json!({"mcp": {"url": "https://a.example/mcp", "follow": true}});
+    let headers = json!({"mcp": {"url": "https://a.example/mcp", "headers": {"x-team": "a"}}});
     let program = json!({"program": {"command": ["a"], "env": ["B"], "secretEnv": {"C": {"name": "s", "key": "k"}}}});
     let (get, alias) = (json!({"http": {"method": "GET", "path": "/"}}), json!({"alias": {"tool": "get"}}));
     let call = json!({"mcp": {"tool": "get", "annotations": {"readOnlyHint": true}}});
@@ -86,6 +87,7 @@ fn a_service_carries_the_lowest_version_that_expresses_it() {
         (1, &http, vec![&get, &alias]),
         (3, &mcp, vec![]),
         (4, &follow, vec![]),
+        (4, &headers, vec![]),
         (3, &mcp, vec![&alias, &call]),
         (3, &http, vec![&get, &call]),
         (4, &program, vec![&call]),

@@ -16,6 +16,7 @@ pub const SECRET: &str = "hush-6b1f";
 pub struct Everything {
     _process: Child,
     port: Port,
+    path: &'static str,
 }
 
 impl Everything {
@@ -24,10 +25,22 @@ impl Everything {
     /// # Errors
     /// It is not installed, or does not listen within a minute.
     pub async fn start() -> Result<Self> {
+        Self::start_as("streamableHttp", "/mcp").await
+    }
+
+    /// Starts it with the transport of 2024-11-05 only.
+    ///
+    /// # Errors
+    /// As [`Everything::start`].
+    pub async fn start_with_events() -> Result<Self> {
+        Self::start_as("sse", "/sse").await
+    }
+
+    async fn start_as(mode: &str, path: &'static str) -> Result<Self> {
         tool("servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js")?;
         let port = Port::reserve()?;
         let process = Command::new(root().join("tests/servers/bin/mcp-server-everything"))
-            .arg("streamableHttp")
+            .arg(mode)
             .env("PORT", port.number().to_string())
             .env("SAMPLE_TOKEN", SECRET)
             .stdin(Stdio::null())
@@ -40,7 +53,7 @@ impl Everything {
             ensure!(Instant::now() < until, "the server does not listen");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Ok(Self { _process: process, port })
+        Ok(Self { _process: process, port, path })
     }
 
     /// Returns the number of its port.
@@ -52,6 +65,6 @@ impl Everything {
     /// Returns the address of its endpoint.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/mcp", self.port())
+        format!("http://127.0.0.1:{}{}", self.port(), self.path)
     }
 }

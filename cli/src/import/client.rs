@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::events::Events;
+use super::events::{Event, Events};
 use super::listing::{MAX_LIST_BYTES, MAX_TOOLS};
 
 const MODERN: &str = "2026-07-28";
@@ -23,7 +23,7 @@ const LEGACY_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2
 /// The time in which a server says whether it speaks the modern era. Some servers never answer a request that they do not know.
 const DISCOVERY: Duration = Duration::from_secs(10);
 /// The longest time for one request, with its answer.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of bytes of one answer: the largest list, with room for its envelope and for what is not pinned.
 pub(super) const MAX_ANSWER_BYTES: usize = 4 * MAX_LIST_BYTES;
 /// Maximum number of pages of a list, as in the gateway.
@@ -73,9 +73,16 @@ pub(super) enum Failure {
 pub(super) async fn list(url: &Url, headers: HeaderMap) -> anyhow::Result<Listed> {
     // A credential is for the host that the caller named.
     let client = Client::builder().redirect(Policy::none()).timeout(TIMEOUT).default_headers(headers).build()?;
-    let mut session = Session::new(Http { client, url: url.clone(), id: None });
+    let mut session = Session::new(Http { client: client.clone(), url: url.clone(), id: None, may_have_stream: false });
     let listed = session.list(true).await;
+    let may_have_stream = session.wire.may_have_stream;
     session.wire.end(session.version).await;
+    if listed.is_err() && may_have_stream {
+        // A server of the transport of 2024-11-05, as the specification says how to find out (MCP, "Backwards Compatibility").
+        if let Some(listed) = super::stream::list(&client, url).await? {
+            return Ok(listed);
+        }
+    }
     listed
 }
 
@@ -152,6 +159,8 @@ struct Http {
     url: Url,
     /// The id that a server of the legacy era may give.
     id: Option<HeaderValue>,
+    /// Whether the server refused `initialize` as one of the transport of 2024-11-05 does.
+    may_have_stream: bool,
 }
 
 /// A conversation with a server.
@@ -282,6 +291,7 @@ impl Wire for Http {
             let remedy = "name a credential with --bearer-env or --header-env";
             return Err(anyhow::anyhow!("the server answers {status}; {remedy}").into());
         }
+        self.may_have_stream = method == "initialize" && matches!(status.as_u16(), 400 | 404 | 405);
         if let Some(session) = response.headers().get("mcp-session-id") {
             self.id = Some(session.clone());
         }
@@ -338,10 +348,15 @@ impl Http {
     }
 }
 
+/// Returns whether a response is a stream of events.
+pub(super) fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+}
+
 /// Reads the message with this id from a response, JSON or a stream of events.
 async fn answer(mut response: Response, id: u64) -> anyhow::Result<Option<Message>> {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let streamed = kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream");
+    let streamed = is_stream(&response);
     let (mut read, mut body, mut events) = (0, Vec::new(), Events::default());
     while let Some(chunk) =
         response.chunk().await.map_err(|error| anyhow::anyhow!("{}", causes(&error.without_url())))?
@@ -354,7 +369,7 @@ async fn answer(mut response: Response, id: u64) -> anyhow::Result<Option<Messag
             body.extend_from_slice(&chunk);
             continue;
         }
-        for data in events.push(&chunk) {
+        for Event { data, .. } in events.push(&chunk) {
             if let Some(message) = message(&data, Some(id))? {
                 return Ok(Some(message));
             }
@@ -375,7 +390,7 @@ pub(super) fn message(text: &[u8], id: Option<u64>) -> anyhow::Result<Option<Mes
 }
 
 /// Joins an error and its causes.
-fn causes(error: &dyn std::error::Error) -> String {
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -4,14 +4,24 @@
 #[derive(Debug, Default)]
 pub(super) struct Events {
     line: Vec<u8>,
+    kind: Vec<u8>,
     data: Vec<u8>,
     /// Whether the last line ended with a carriage return, whose line feed may come next.
     after_return: bool,
 }
 
+/// An event.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    /// Its type; empty if it names none.
+    pub(super) kind: Vec<u8>,
+    /// Its data.
+    pub(super) data: Vec<u8>,
+}
+
 impl Events {
-    /// Returns the data of the events that these bytes complete. Events without data are left out.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+    /// Returns the events that these bytes complete. Events without data are left out.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
         let mut complete = Vec::new();
         for &byte in bytes {
             let after_return = std::mem::replace(&mut self.after_return, byte == b'\r');
@@ -24,10 +34,14 @@ impl Events {
         complete
     }
 
-    fn end_of_line(&mut self) -> Option<Vec<u8>> {
+    fn end_of_line(&mut self) -> Option<Event> {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {
-            return Some(std::mem::take(&mut self.data)).filter(|data| !data.is_empty());
+            let event = Event { kind: std::mem::take(&mut self.kind), data: std::mem::take(&mut self.data) };
+            return Some(event).filter(|event| !event.data.is_empty());
+        }
+        if let Some(kind) = line.strip_prefix(b"event:") {
+            self.kind = kind.strip_prefix(b" ").unwrap_or(kind).to_vec();
         }
         if let Some(data) = line.strip_prefix(b"data:") {
             if !self.data.is_empty() {
@@ -48,9 +62,12 @@ mod tests {
         let stream = "id: 1\ndata: \n\nevent: message\ndata: {\"a\":\ndata:1}\n\n: comment\r\ndata: b\r\n\r\ndata: c\r\rdata: unfinished";
         for size in 1..stream.len() {
             let mut events = Events::default();
-            let found: Vec<Vec<u8>> = stream.as_bytes().chunks(size).flat_map(|chunk| events.push(chunk)).collect();
-            let found: Vec<&str> = found.iter().map(|data| std::str::from_utf8(data).expect("is text")).collect();
-            assert_eq!(found, ["{\"a\":\n1}", "b", "c"], "in chunks of {size}");
+            let found: Vec<Event> = stream.as_bytes().chunks(size).flat_map(|chunk| events.push(chunk)).collect();
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("is text");
+            let found: Vec<_> = found.iter().map(|event| (text(&event.kind), text(&event.data))).collect();
+            let expected =
+                [("message", "{\"a\":\n1}"), ("", "b"), ("", "c")].map(|(kind, data)| (kind.into(), data.into()));
+            assert_eq!(found, expected, "in chunks of {size}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod listing;
 mod manifest;
 mod mcp;
 mod program;
+mod stream;
 mod tree;
 mod update;
 

@@ -148,13 +148,14 @@ impl Pipes {
 }
 
 /// Returns the id of a request of the server.
-fn request(line: &[u8]) -> Option<Value> {
+pub(super) fn request(line: &[u8]) -> Option<Value> {
     let message: Value = serde_json::from_slice(line).ok()?;
     message.get("method")?;
     message.get("id").filter(|id| !id.is_null()).cloned()
 }
 
-fn refusal(id: impl Into<Value>) -> Value {
+/// Returns the answer to a request of the server.
+pub(super) fn refusal(id: impl Into<Value>) -> Value {
     json!({ "jsonrpc": "2.0", "id": id.into(), "error": { "code": -32601, "message": "not supported" } })
 }
 

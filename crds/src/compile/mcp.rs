@@ -14,9 +14,7 @@ use super::service::{base_url, tool_name};
 use super::{auth, schema};
 use crate::definitions::MAX_WORDS;
 use crate::origin::FieldPath;
-use crate::resources::{
-    AuthSpec, ConfigurationPlanSpec, GatewayGroupSpec, McpSpec, McpToolSpec, PlanHeadersSpec, SecretKeyRef,
-};
+use crate::resources::{AuthSpec, ConfigurationPlanSpec, GatewayGroupSpec, McpSpec, McpToolSpec, SecretKeyRef};
 use crate::sink::DiagnosticSink;
 
 /// The annotations that MCP defines as true or false (schema 2025-11-25, `ToolAnnotations`).
@@ -65,7 +63,7 @@ pub(super) fn compile(
         }
         (None, None) => {
             sink.error(&at, "has neither `url` nor `command`", "set `url` to the server's endpoint");
-            Source::Mcp(McpSource { url: String::new(), auth: None, follow })
+            Source::Mcp(McpSource { url: String::new(), auth: None, follow, headers: IndexMap::new() })
         }
     };
     let (mut inputs, mut outputs) = (Patterns::default(), Patterns::default());
@@ -96,7 +94,7 @@ fn server(
         }
         auth
     });
-    McpSource { url: url.to_owned(), auth, follow }
+    McpSource { url: url.to_owned(), auth, follow, headers: IndexMap::new() }
 }
 
 /// The most bytes of one argument.
@@ -237,6 +235,11 @@ fn risk(annotations: Option<&JsonText>, at: &FieldPath, sink: &mut DiagnosticSin
     Risk::of_hints(read_only, destructive, idempotent)
 }
 
+/// Returns whether the protocol sets a header, given in lower case, on requests to a server.
+fn is_of_protocol(name: &str) -> bool {
+    PROTOCOL_HEADERS.contains(&name) || name.starts_with("mcp-param-")
+}
+
 /// Returns the field, message and remedy for authentication that requests to an MCP server cannot carry.
 fn unsuitable(auth: &Auth) -> Option<(&'static str, &'static str, &'static str)> {
     if auth.kind == AuthKind::Body {
@@ -247,8 +250,7 @@ fn unsuitable(auth: &Auth) -> Option<(&'static str, &'static str, &'static str)>
         ));
     }
     let name = auth.name.as_deref().filter(|_| auth.kind == AuthKind::Header)?.to_ascii_lowercase();
-    let protocol = PROTOCOL_HEADERS.contains(&name.as_str()) || name.starts_with("mcp-param-");
-    protocol.then_some((
+    is_of_protocol(&name).then_some((
         "name",
         "this header is part of the protocol",
         "name the header that the server's documentation names",
@@ -269,13 +271,12 @@ pub(super) fn check_plan(
         let remedy = "remove `endpoint`, `auth` and `headers` from the plan, or use a plan without them";
         return Err(Stop::new(Reason::InvalidManifest, path.clone(), message, remedy));
     }
-    let Source::Mcp(McpSource { url: _, auth, follow: _ }) = &document.source else { return Ok(()) };
+    let Source::Mcp(McpSource { auth, headers, .. }) = &document.source else { return Ok(()) };
     let stop = |message: String, remedy: &str| Err(Stop::new(Reason::InvalidManifest, path.clone(), message, remedy));
-    if let Some(PlanHeadersSpec { set, remove, forward: _ }) = &plan.headers
-        && !(set.is_empty() && remove.is_empty())
-    {
-        let message = "the plan changes `headers`, which is not implemented yet for `mcp`".to_owned();
-        return stop(message, "remove `headers` from the plan, or use a plan without them");
+    if let Some(name) = headers.keys().find(|name| is_of_protocol(&name.to_ascii_lowercase())) {
+        let message =
+            format!("the plan's `headers.set` cannot have {name} for `mcp`: this header is part of the protocol");
+        return stop(message, "remove the header from the plan, or use a plan without it");
     }
     match auth.as_ref().filter(|_| plan.auth.is_some()).and_then(unsuitable) {
         Some((field, message, remedy)) => stop(format!("the plan's `auth.{field}` cannot be used: {message}"), remedy),

@@ -78,7 +78,7 @@ impl Plan<'_> {
     fn apply(&self, document: &mut ServiceDocument) {
         let spec = &self.resource.spec;
         match &mut document.source {
-            Source::Http(HttpSource { base_url, auth }) | Source::Mcp(McpSource { url: base_url, auth, follow: _ }) => {
+            Source::Http(HttpSource { base_url, auth }) | Source::Mcp(McpSource { url: base_url, auth, .. }) => {
                 if let Some(endpoint) = &spec.endpoint {
                     base_url.clone_from(endpoint);
                 }
@@ -88,6 +88,9 @@ impl Plan<'_> {
             }
             // Has none of both. A plan with either stops the exposition.
             Source::Program(_) => {}
+        }
+        if let (Source::Mcp(source), Some(headers)) = (&mut document.source, &spec.headers) {
+            merge(&mut source.headers, headers);
         }
         let templates = document.content.templates.values_mut().map(|template| &mut template.read);
         for tool in document.tools.values_mut().chain(templates) {
@@ -103,7 +106,7 @@ impl Plan<'_> {
                 }
                 // The wrapped tool of an alias is changed itself.
                 Call::Alias(_) => {}
-                // Has nothing of its own. A plan whose headers would be lost stops the exposition.
+                // Has nothing of its own: the headers are those of the source.
                 Call::Mcp(_) => {}
             }
         }

@@ -1,5 +1,7 @@
 //! Authenticates requests to upstreams.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
@@ -47,7 +49,7 @@ pub(super) struct Authentication<'a> {
     /// How the credential may be used; none without a credential.
     guard: Option<Guard<'a>>,
     /// The texts that no answer may contain; none without a credential, or with a very short one.
-    pub(super) needles: Option<Needles>,
+    pub(super) needles: Option<Arc<Needles>>,
     /// Marked sensitive.
     pub(super) header: Option<(HeaderName, HeaderValue)>,
     /// `name=value`, percent-encoded.
@@ -158,7 +160,7 @@ impl AuthPlan {
             Place::Basic { username: None } => value.split_once(':').map(|(_, password)| password),
             _ => None,
         };
-        let needles = Needles::new(std::iter::once(value).chain(password));
+        let needles = Needles::new(std::iter::once(value).chain(password)).map(Arc::new);
         let mut made = Authentication { guard: Some(guard), needles, ..Authentication::default() };
         match &self.place {
             Place::Header { name, prefix } => made.header = header(name.clone(), format!("{prefix}{value}"))?,

@@ -101,6 +101,9 @@ fn unreachable(reason: &str) -> String {
         mcp::NOT_STARTED => "could not be started",
         mcp::WAITS => "ended too often, and is started again later",
         mcp::BUSY => "cannot be started again, since all of its processes are in use",
+        mcp::STREAM_FLOODED => {
+            return "the upstream sent too much that is no answer, and its stream of events was closed".to_owned();
+        }
         mcp::FLOODED => "was ended, since it wrote too much that is no answer",
         _ => return format!("the upstream could not be reached: {reason}"),
     };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use tamis_config::{ServiceDocument, Source};
+use tokio::sync::watch;
 use url::Url;
 
 use super::alias::AliasPlan;
@@ -12,6 +13,7 @@ use super::http::HttpService;
 use super::mcp::{Listed, McpService, Peer, ProgramReport, StreamEnd, Withheld};
 use super::{Answer, Arguments, CallContext, Client, CredentialScope, Passed, UpstreamError};
 use crate::exposition::ServerMethod;
+use crate::registry::Changes;
 
 /// A service, parsed once, called often.
 #[derive(Debug)]
@@ -213,6 +215,11 @@ impl Upstream {
             Some(server) => Box::pin(server.listen(context, opened)).await,
             None => StreamEnd::Unsupported,
         }
+    }
+
+    /// Subscribes to the changes that an MCP server announces of its prompts and resources; none for any other kind of service.
+    pub(crate) fn announced(&self) -> Option<watch::Receiver<Changes>> {
+        self.server().map(McpService::announced)
     }
 
     /// Returns whether the tools that are withheld have changed since the last time.

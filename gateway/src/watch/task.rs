@@ -24,6 +24,8 @@ const STREAM: Duration = Duration::from_secs(3_600);
 const LASTING: Duration = Duration::from_secs(60);
 /// As many failures in a row as a server without streams counts for.
 const UNSUPPORTED: u32 = 16;
+/// How long callers are not notified again of the server's prompts and resources.
+const BETWEEN_ANNOUNCEMENTS: Duration = Duration::from_secs(1);
 /// Failures in a row after which a server that was reachable is not.
 const PATIENCE: u32 = 2;
 
@@ -34,6 +36,7 @@ pub(super) async fn run(gateway: Arc<Gateway>, watch: Arc<Watch>) {
         () = watch.ended.cancelled() => {}
         () = read_lists(&gateway, &watch, &signals) => {}
         () = listen(&gateway, &watch, &signals) => {}
+        () = pass_announcements(&gateway, &watch) => {}
     }
 }
 
@@ -117,6 +120,20 @@ async fn listen(gateway: &Arc<Gateway>, watch: &Watch, signals: &Signals) {
         };
         sleep(backoff::after_failures(failures, random())).await;
     }
+}
+
+/// Notifies callers of the changes that the server announces of its prompts and resources.
+async fn pass_announcements(gateway: &Gateway, watch: &Arc<Watch>) {
+    let Some(mut announced) = watch.service.upstream.announced() else { return std::future::pending().await };
+    let mut seen = *announced.borrow_and_update();
+    while announced.changed().await.is_ok() {
+        let now = *announced.borrow_and_update();
+        gateway.note_announced(watch, &now.since(seen).collect::<Vec<_>>());
+        seen = now;
+        // Several that follow each other are one.
+        sleep(BETWEEN_ANNOUNCEMENTS).await;
+    }
+    std::future::pending().await
 }
 
 async fn listen_once(gateway: &Gateway, watch: &Watch, signals: &Signals) -> StreamEnd {

@@ -6,6 +6,7 @@ mod boundaries;
 mod bundles;
 mod calls;
 mod eras;
+mod event_streams;
 mod expressions;
 mod following;
 mod generations;

@@ -12,10 +12,12 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
+use tamis_config::NamePatterns;
 use tamis_engine::Enforcement;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, broadcast};
 
+use crate::bundles::{bundle, with as with_bundles};
 use crate::mcp_servers::{listed, pinned};
 use crate::support::{Running, exposition, options, snapshot, start};
 
@@ -25,7 +27,8 @@ pub(crate) struct Server {
     is_legacy: bool,
     pub(crate) tools: Arc<Mutex<Value>>,
     ttl_ms: u64,
-    announcements: broadcast::Sender<()>,
+    /// The lists that are announced as changed.
+    announcements: broadcast::Sender<&'static str>,
     /// Ends the streams that are open.
     ends: Arc<Notify>,
     /// Streams that are open.
@@ -76,7 +79,11 @@ impl Server {
 
     pub(crate) fn change(&self, tools: Value) {
         *self.tools.lock().unwrap() = tools;
-        let _ = self.announcements.send(());
+        self.announce("tools");
+    }
+
+    fn announce(&self, list: &'static str) {
+        let _ = self.announcements.send(list);
     }
 
     pub(crate) fn count(&self, method: &str) -> usize {
@@ -94,11 +101,11 @@ impl Server {
         let announced = futures_util::stream::unfold((changes, open), move |(mut changes, open)| {
             let ends = Arc::clone(&ends);
             async move {
-                tokio::select! {
+                let list = tokio::select! {
                     changed = changes.recv() => changed.ok()?,
                     () = ends.notified() => return None,
-                }
-                let event = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#.to_owned();
+                };
+                let event = format!(r#"{{"jsonrpc":"2.0","method":"notifications/{list}/list_changed"}}"#);
                 Some((event, (changes, open)))
             }
         });
@@ -118,7 +125,11 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
 
 async fn answer(State(server): State<Server>, verb: Method, headers: HeaderMap, body: Bytes) -> Response {
     let message: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let method = if verb == Method::GET { "GET" } else { message["method"].as_str().unwrap_or("response") };
+    let method = match verb {
+        Method::GET => "GET",
+        Method::DELETE => "DELETE",
+        _ => message["method"].as_str().unwrap_or("response"),
+    };
     server.seen.lock().unwrap().push(method.to_owned());
     if *server.hangs_in.lock().unwrap() == method {
         std::future::pending::<()>().await;
@@ -138,11 +149,12 @@ async fn answer(State(server): State<Server>, verb: Method, headers: HeaderMap, 
         "GET" => return server.stream(None),
         "subscriptions/listen" => {
             let tag = json!({"io.modelcontextprotocol/subscriptionId": message["id"]});
-            let params = json!({"_meta": tag, "notifications": {"toolsListChanged": true}});
+            let params = json!({"_meta": tag, "notifications": message["params"]["notifications"]});
             let acknowledged =
                 json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params});
             return server.stream(Some(acknowledged.to_string()));
         }
+        "DELETE" => return StatusCode::OK.into_response(),
         "ping" => json!({}),
         "tools/list" => json!({"tools": *server.tools.lock().unwrap(), "ttlMs": server.ttl_ms}),
         "tools/call" => json!({"content": [{"type": "text", "text": "done"}]}),
@@ -161,25 +173,35 @@ pub(crate) struct Caller(futures_util::stream::BoxStream<'static, reqwest::Resul
 
 impl Caller {
     pub(crate) async fn listen(running: &Running, is_legacy: bool) -> Self {
+        Self::listen_at(running, "api", is_legacy).await
+    }
+
+    async fn listen_at(running: &Running, name: &str, is_legacy: bool) -> Self {
         let response = if is_legacy {
-            running.http.get(running.url("api")).header("accept", "text/event-stream").send().await
+            running.http.get(running.url(name)).header("accept", "text/event-stream").send().await
         } else {
-            let params = json!({"notifications": {"toolsListChanged": true}});
-            running.modern_request("api", "subscriptions/listen", params).send().await
+            let kinds = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
+            let params = json!({"notifications": kinds});
+            running.modern_request(name, "subscriptions/listen", params).send().await
         };
         Self(response.unwrap().bytes_stream().boxed())
     }
 
     pub(crate) async fn told(&mut self) {
+        self.told_of("tools", Duration::from_secs(20)).await.expect("a notification");
+    }
+
+    /// Waits for the notification of a list. Returns what else the stream has said if it does not come in time.
+    pub(crate) async fn told_of(&mut self, list: &str, within: Duration) -> Result<(), String> {
+        let (mut said, method) = (String::new(), format!("notifications/{list}/list_changed"));
         let told = async {
-            loop {
+            while !said.contains(&method) {
                 let chunk = self.0.next().await.expect("the stream is open").unwrap();
-                if String::from_utf8_lossy(&chunk).contains("notifications/tools/list_changed") {
-                    return;
-                }
+                said.push_str(&String::from_utf8_lossy(&chunk));
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), told).await.expect("a notification");
+        let is_told = tokio::time::timeout(within, told).await.is_ok();
+        if is_told { Ok(()) } else { Err(said) }
     }
 }
 
@@ -228,6 +250,58 @@ async fn a_changed_list_reaches_callers_of_both_eras_without_a_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn announced_prompts_and_resources_reach_the_callers_of_expositions_that_publish_them() {
+    for is_legacy in [false, true] {
+        let (server, url) = Server::start(is_legacy).await;
+        let running = start(options()).await;
+        let service = pinned(&url, &two_tools());
+        let with = |name: &str, prompts: bool, resources: bool| {
+            let mut document = exposition(name, &service, Enforcement::Advisory, &[("read", None)]);
+            document.content.server_prompts = prompts.then(NamePatterns::default);
+            document.content.server_resources = resources.then(NamePatterns::default);
+            document
+        };
+        // `strict` publishes nothing of the server, as every `Enforced` exposition.
+        let strict = exposition("strict", &service, Enforcement::Enforced, &[("read", Some(r#"{"retain":["/a"]}"#))]);
+        let documents = [with("api", true, true), with("prompts", true, false), strict];
+        let all = with_bundles(snapshot(&service, documents), [bundle(&[("prompts", "p_"), ("strict", "s_")])]);
+        assert_eq!(running.gateway.apply(&all).failed, []);
+        server.until("a stream is open", |server| server.count("tools/list") == 2).await;
+        let mut callers = Vec::new();
+        for (name, published) in
+            [("api", &["prompts", "resources"][..]), ("prompts", &["prompts"]), ("all", &["prompts"]), ("strict", &[])]
+        {
+            for legacy_caller in [false, true] {
+                callers.push((name, published, Caller::listen_at(&running, name, legacy_caller).await));
+            }
+        }
+        for list in ["prompts", "resources", "prompts"] {
+            server.announce(list);
+            let waits = callers.iter_mut().map(|(name, published, caller)| async move {
+                let is_told = caller.told_of(list, Duration::from_millis(1_200)).await;
+                assert_eq!(is_told.is_ok(), published.contains(&list), "{name} {list}: {is_told:?}");
+                if let Err(said) = is_told {
+                    assert!(!said.contains("list_changed"), "{name}: {said}");
+                }
+            });
+            futures_util::future::join_all(waits).await;
+        }
+        // A flood of announcements is one notification a second.
+        for _ in 0..60 {
+            server.announce("prompts");
+        }
+        let (_, _, caller) = &mut callers[0];
+        let begun = Instant::now();
+        let mut told = 0;
+        while caller.told_of("prompts", Duration::from_millis(1_500)).await.is_ok() {
+            told += 1;
+        }
+        assert!((1..=3).contains(&told), "{told} notifications in {:?}", begun.elapsed());
+        assert_eq!(server.count("tools/list"), 2, "the list of tools is not read for it");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_ends_with_the_last_exposition_of_its_service() {
     let (server, url) = Server::start(false).await;
     let running = start(options()).await;
@@ -248,6 +322,33 @@ async fn a_watch_ends_with_the_last_exposition_of_its_service() {
     // And begins again.
     running.gateway.apply(&snapshot(&service, [named("api")]));
     server.until("a stream is opened", |server| streams(server) == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_end_with_the_exposition_and_nothing_waits_for_that() {
+    for hangs in [false, true] {
+        let (server, url) = Server::start(true).await;
+        let running = watching(&server, &url).await;
+        running.call("api", "read", json!({})).await;
+        assert_eq!(server.count("initialize"), 2, "of the caller, and of the background");
+        // A session that the server has ended is not ended again.
+        server.life.fetch_add(1, Ordering::SeqCst);
+        running.call("api", "read", json!({})).await;
+        assert!(server.count("initialize") >= 3);
+        assert_eq!(server.count("DELETE"), 0);
+        if hangs {
+            *server.hangs_in.lock().unwrap() = "DELETE";
+        }
+        let since = Instant::now();
+        let other = pinned(&url, &json!([two_tools()[0]]));
+        running.gateway.apply(&snapshot(&other, []));
+        assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+        server.until("the sessions end", |server| server.count("DELETE") >= 1).await;
+        let since = Instant::now();
+        running.shutdown.cancel();
+        running.served.await.unwrap();
+        assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

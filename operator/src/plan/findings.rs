@@ -177,7 +177,7 @@ fn upstream(
 ) -> Option<UpstreamAddress> {
     let (url, is_watched) = match &compilation.snapshot.services.get(&served.service)?.source {
         Source::Http(HttpSource { base_url, auth: _ }) => (base_url, false),
-        Source::Mcp(McpSource { url, auth: _, follow: _ }) => (url, true),
+        Source::Mcp(McpSource { url, .. }) => (url, true),
         // Not served in a cluster.
         Source::Program(_) => return None,
     };

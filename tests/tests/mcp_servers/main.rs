@@ -3,6 +3,7 @@
 
 mod cluster;
 mod during;
+mod events;
 mod fixture;
 mod import;
 mod pinned;

@@ -41,7 +41,12 @@ fn a_pinned_tool_is_kept_as_it_is_written() {
     assert_eq!(service.format_version, 3);
     assert_eq!(
         service.source,
-        Source::Mcp(McpSource { url: "https://example.com/mcp".to_owned(), auth: None, follow: false })
+        Source::Mcp(McpSource {
+            url: "https://example.com/mcp".to_owned(),
+            auth: None,
+            follow: false,
+            headers: indexmap::IndexMap::new()
+        })
     );
     assert_eq!(service.destinations(), ["https://example.com/mcp"]);
     let tool = &service.tools["a/b.c_d-e"];
@@ -193,22 +198,34 @@ fn an_address_that_the_group_may_not_call_stops_the_exposition() {
 }
 
 #[test]
-fn a_plan_changes_endpoint_and_authentication_and_nothing_else() {
+fn a_plan_changes_endpoint_authentication_and_headers() {
     let mut world = world();
     world.add("Exposition", "configurationPlan: {name: prod}");
     world.put_secret("prod", secret(Upstream, &["token"], &["prod.example.com header X-Key"], "p1.1"));
     let plan = "endpoint: 'https://prod.example.com/mcp', auth: {type: header, name: X-Key, secretRef: {name: prod, key: token}}";
     world.put("ConfigurationPlan", "prod", plan);
     let (document, service) = served(&world.compile(None));
-    let Source::Mcp(McpSource { url, auth, follow: _ }) = &service.source else { panic!("an MCP server") };
+    let Source::Mcp(McpSource { url, auth, .. }) = &service.source else { panic!("an MCP server") };
     assert_eq!(
         (url.as_str(), auth.as_ref().map(|auth| auth.kind)),
         ("https://prod.example.com/mcp", Some(AuthKind::Header))
     );
     assert_eq!(document.credentials.keys().collect::<Vec<_>>(), ["prod/token"]);
+    for (plan, expected) in
+        [("headers: {set: {X-A: a, x-b: b}}", vec![("X-A", "a"), ("x-b", "b")]), ("headers: {remove: [X-A]}", vec![])]
+    {
+        world.put("ConfigurationPlan", "prod", plan);
+        let compilation = world.compile(None);
+        let (document, service) = served(&compilation);
+        let Source::Mcp(McpSource { headers, .. }) = &service.source else { panic!("an MCP server") };
+        let found: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(found, expected, "{plan}");
+        assert_eq!(document.service, service.digest());
+    }
     for (plan, expected) in [
-        ("headers: {set: {X-A: a}}", "the plan changes `headers`, which is not implemented yet for `mcp`"),
-        ("headers: {remove: [X-A]}", "the plan changes `headers`, which is not implemented yet for `mcp`"),
+        ("headers: {set: {Mcp-Session-Id: a}}", "the plan's `headers.set` cannot have Mcp-Session-Id for `mcp`"),
+        ("headers: {set: {accept: a}}", "the plan's `headers.set` cannot have accept for `mcp`"),
+        ("headers: {set: {Mcp-Param-X: a}}", "the plan's `headers.set` cannot have Mcp-Param-X for `mcp`"),
         ("auth: {type: body, name: x, secretRef: {name: prod, key: token}}", "the plan's `auth.type` cannot be used"),
         (
             "auth: {type: header, name: Accept, secretRef: {name: prod, key: token}}",

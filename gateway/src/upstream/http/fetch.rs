@@ -203,7 +203,7 @@ impl Fetch<'_> {
         if !self.status.is_success() {
             return Err(Box::pin(self.error_status(incoming)).await);
         }
-        let needles = self.authentication.needles.as_ref();
+        let needles = self.authentication.needles.as_deref();
         let stated = self.context.bounds.max_response_bytes;
         let limits = BodyLimits { limit, stated, needles, memory: &mut *self.context.memory };
         let body = incoming.read(limits).await.map_err(failed)?;

@@ -2,6 +2,7 @@
 //! still what they were when they were pinned.
 
 mod pass;
+mod streams;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -127,9 +128,17 @@ impl Flight<'_> {
         self.ready_once().await
     }
 
-    /// Starts the program, if the server is one that does not run. What is known of it belongs to the process.
-    async fn attach(&mut self) -> Result<(), UpstreamError> {
-        let Transport::Program(program) = &mut self.wire.transport else { return Ok(()) };
+    /// Starts the program, if the server is one that does not run. What is known of it belongs to the process. Opens the caller's
+    /// stream, if the server is known to speak the transport of 2024-11-05.
+    pub(super) async fn attach(&mut self) -> Result<(), UpstreamError> {
+        let program = match &mut self.wire.transport {
+            Transport::Program(program) => program,
+            Transport::Http(http) | Transport::Events(http, _) => {
+                let http = *http;
+                self.wire.transport = Transport::Http(http);
+                return if self.peer.has_streams() { Box::pin(self.attach_stream()).await } else { Ok(()) };
+            }
+        };
         let attached = Box::pin(program.attach(self.wire.context.memory)).await;
         let process = attached.map_err(|fault| fault.into_error().before_the_call())?;
         if process.list_has_changed() {
@@ -158,6 +167,7 @@ impl Flight<'_> {
             // What was known of the server is not true any more.
             Err(NotReady::Refused(Forget::Session | Forget::Server, _)) if known.is_some() => {
                 self.peer.forget();
+                self.attach().await?;
                 self.ask(None).await
             }
             other => other,
@@ -218,6 +228,9 @@ impl Flight<'_> {
             return Err(NotReady::Failed(Fault::Broken(ENDED).into_error()));
         }
         let initialized = self.initialize().await;
+        if let Transport::Http(_) = self.wire.transport {
+            return self.or_events(initialized.map(|(server, _)| server)).await;
+        }
         let Transport::Program(program) = &self.wire.transport else { return initialized.map(|(server, _)| server) };
         match initialized {
             // A program that takes long to start reads both questions, and may hold to the era of the first.
@@ -260,7 +273,7 @@ impl Flight<'_> {
     }
 
     /// Begins to talk to a server in the legacy era, and keeps the session if it issues one.
-    async fn initialize(&mut self) -> Result<(Server, Option<HeaderValue>), NotReady> {
+    pub(super) async fn initialize(&mut self) -> Result<(Server, Option<HeaderValue>), NotReady> {
         const METHOD: &str = "initialize";
         let id = self.service.next_id();
         let legacy = Server::Legacy { version: LEGACY_VERSIONS[0], has_sessions: false };
@@ -292,7 +305,11 @@ impl Flight<'_> {
             return Err(NotReady::Failed(UpstreamError::Status { status, mapped: None, body }));
         }
         if let Some(session) = &session {
-            self.peer.keep_session(&self.caller, session.clone());
+            let end = match &self.wire.transport {
+                Transport::Http(http) => http.letter(&request::headers(Some(server), Some(session), METHOD, None)),
+                Transport::Events(..) | Transport::Program(_) => None,
+            };
+            self.peer.keep_session(&self.caller, session.clone(), end);
         }
         Ok((server, session))
     }

@@ -24,6 +24,10 @@ pub(super) struct Received {
     pub(super) list_changed: bool,
     /// Messages to the caller: the progress of the request, and log messages.
     pub(super) sent: Vec<Sent>,
+    /// Whether it says so of its prompts.
+    pub(super) prompts_changed: bool,
+    /// Whether it says so of its resources.
+    pub(super) resources_changed: bool,
     /// Messages that are nothing of that: other notifications, answers to other requests.
     pub(super) others: usize,
 }
@@ -126,6 +130,8 @@ impl Received {
         match (method, named) {
             (Some(_), Some(named)) if is_id(named) => self.asked.push(text.slice_ref(named.get().as_bytes())),
             (Some(method), None) if is(method, "notifications/tools/list_changed") => self.list_changed = true,
+            (Some(method), None) if is(method, "notifications/prompts/list_changed") => self.prompts_changed = true,
+            (Some(method), None) if is(method, "notifications/resources/list_changed") => self.resources_changed = true,
             (Some(method), None) => match sent(text, method, params, kinds) {
                 Some((token, sent)) if token.is_none_or(|token| token == id) => self.sent.push(sent),
                 _ => self.others += 1,

@@ -17,6 +17,7 @@
 //! request   messages and headers that are sent          pure
 //! wire      one message over HTTP, and its answer       reads and writes
 //! program   servers that are programs                   starts, reads, writes, ends
+//! events    servers of the transport of 2024-11-05      reads and writes
 //! sse       streams of events                           pure
 //! message   answers, requests, notifications            pure
 //! result    the result of a call, as spans              pure
@@ -24,6 +25,7 @@
 
 mod call;
 mod decide;
+mod events;
 mod flight;
 mod follow;
 pub mod fuzzing;
@@ -43,7 +45,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use indexmap::IndexMap;
 use tamis_config::{AuthKind, Call, McpCall, McpSource, ProgramSource, ServiceDocument, ServiceTool};
 use tamis_engine::ResponseType;
@@ -63,11 +65,13 @@ use crate::exposition::ServerMethod;
 use crate::mcp::arguments;
 use crate::mcp::headers::{ParamHeader, param_headers};
 
+pub(super) use self::events::FLOODED as STREAM_FLOODED;
 pub(crate) use self::follow::{LeftOut, Listed};
 pub(crate) use self::peers::Peer;
 pub use self::pins::{Difference, Withheld};
 pub(crate) use self::program::ProgramReport;
 pub(super) use self::program::{BUSY, ENDED, FLOODED, NOT_STARTED, WAITS};
+use self::watch::Announcements;
 pub(crate) use self::watch::StreamEnd;
 
 /// What a server speaks.
@@ -99,6 +103,8 @@ pub(super) struct McpService {
     ids: Arc<AtomicU64>,
     /// Whether the tools that are withheld, or listed, have changed since this was last asked.
     changed: Arc<AtomicBool>,
+    /// What the server announced of its prompts and resources.
+    announcements: Arc<Announcements>,
 }
 
 /// Where the server is.
@@ -183,6 +189,7 @@ impl McpService {
             peers: Arc::default(),
             ids: Arc::default(),
             changed: Arc::default(),
+            announcements: Arc::default(),
         })
     }
 
@@ -196,7 +203,7 @@ impl McpService {
         };
         let derived = Self::new(source, document, Arc::clone(client))?;
         let (peers, ids, changed) = (Arc::clone(&self.peers), Arc::clone(&self.ids), Arc::clone(&self.changed));
-        Ok(Self { peers, ids, changed, ..derived })
+        Ok(Self { peers, ids, changed, announcements: Arc::clone(&self.announcements), ..derived })
     }
 
     /// Returns whether the tools are published as the server lists them.
@@ -319,7 +326,8 @@ impl McpService {
                 Transport::Program(Box::new(Program::new(pool, Arc::clone(&caller), context.credentials)?))
             }
         };
-        let wire = Wire { transport, requests: 0, list_changed: false, is_call: false, context };
+        let announcements = &*self.announcements;
+        let wire = Wire { transport, requests: 0, list_changed: false, announcements, is_call: false, context };
         // What is known of a program comes with its process.
         Ok(Flight { service: self, peer: self.peers.of(authentication), caller, wire, pending: None })
     }
@@ -377,6 +385,13 @@ impl HttpEndpoint {
             None => None,
         };
         let mut common = for_every_request(target.origin());
+        for (name, value) in &source.headers {
+            let field = || format!("source.mcp.headers.{name}");
+            let invalid = |_| InvalidService::new(field(), "is not a header that a request can have");
+            let value =
+                HeaderValue::from_str(value).map_err(|_| InvalidService::new(field(), "has an invalid value"))?;
+            common.insert(HeaderName::from_bytes(name.as_bytes()).map_err(invalid)?, value);
+        }
         common.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         common.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         Ok(Self { client, target, auth, common })

@@ -11,8 +11,10 @@ use http::header::HeaderValue;
 use tokio::sync::Notify;
 
 use super::Server;
+use super::events::Connection;
 use super::follow::Listed;
 use super::pins::Verdict;
+use super::wire::Letter;
 use crate::mcp::level::Level;
 use crate::upstream::auth::Authentication;
 
@@ -20,6 +22,8 @@ use crate::upstream::auth::Authentication;
 const MAX_PEERS: usize = 1_024;
 /// The most sessions for each credential.
 const MAX_SESSIONS: usize = 1_024;
+/// The most streams of events for each credential. Each is a connection.
+const MAX_STREAMS: usize = 256;
 /// How long a comparison holds if the server does not say.
 const VALID: Duration = Duration::from_secs(300);
 /// How long a comparison holds at least, and at most, whatever the server says.
@@ -97,6 +101,8 @@ impl Peers {
 pub(crate) struct Peer {
     /// Locked while the server is asked for its era and its tools, so that one call asks for all.
     pub(super) asking: tokio::sync::Mutex<()>,
+    /// Locked while a stream of events is opened, so that the calls of a caller open one.
+    pub(super) opening: tokio::sync::Mutex<()>,
     state: Mutex<State>,
     /// Wakes who waits for a list to be read, or for one that does not hold any more.
     changed: Notify,
@@ -106,7 +112,9 @@ pub(crate) struct Peer {
 struct State {
     server: Option<Server>,
     sessions: HashMap<Arc<str>, Session>,
-    /// Counts the uses of sessions.
+    /// The streams of callers, if the server speaks the transport of 2024-11-05.
+    streams: Option<HashMap<Arc<str>, (Arc<Connection>, u64)>>,
+    /// Counts the uses of sessions and streams.
     uses: u64,
     verdict: Option<Arc<Verdict>>,
     /// The tools of a server that is followed, as they were listed last.
@@ -127,6 +135,16 @@ struct Session {
     used: u64,
     /// The level of log messages that the server was asked for.
     level: Option<Level>,
+    /// Ends the session on the server; none once the server has ended it.
+    end: Option<Letter>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(letter) = self.end.take() {
+            letter.end_session();
+        }
+    }
 }
 
 impl Peer {
@@ -237,6 +255,7 @@ impl Peer {
         let mut state = self.lock();
         state.server = None;
         state.sessions.clear();
+        state.streams = None;
         state.valid_until = None;
         drop(state);
         self.changed.notify_waiters();
@@ -252,8 +271,9 @@ impl Peer {
         Some(session.id.clone())
     }
 
-    /// Keeps the session of a caller. The one that was unused for longest goes if there are too many.
-    pub(super) fn keep_session(&self, caller: &Arc<str>, id: HeaderValue) {
+    /// Keeps the session of a caller. The one that was unused for longest goes if there are too many. `end` ends the session on the
+    /// server when it is not kept any more.
+    pub(super) fn keep_session(&self, caller: &Arc<str>, id: HeaderValue, end: Option<Letter>) {
         let mut state = self.lock();
         state.uses += 1;
         let used = state.uses;
@@ -261,7 +281,7 @@ impl Peer {
             let oldest = state.sessions.iter().min_by_key(|(_, session)| session.used).map(|(key, _)| Arc::clone(key));
             oldest.map(|key| state.sessions.remove(&key));
         }
-        state.sessions.insert(Arc::clone(caller), Session { id, used, level: None });
+        state.sessions.insert(Arc::clone(caller), Session { id, used, level: None, end });
     }
 
     /// Notes that the server is asked for log messages of this level in a session; none for a program. Returns whether it was not
@@ -282,11 +302,45 @@ impl Peer {
         is_lower
     }
 
-    /// Drops the session of a caller, if it is still this one.
+    /// Returns whether the server speaks the transport of 2024-11-05.
+    pub(super) fn has_streams(&self) -> bool {
+        self.lock().streams.is_some()
+    }
+
+    /// Returns the stream of a caller, if it is open.
+    pub(super) fn stream(&self, caller: &str) -> Option<Arc<Connection>> {
+        let mut state = self.lock();
+        state.uses += 1;
+        let uses = state.uses;
+        let (connection, used) = state.streams.as_mut()?.get_mut(caller).filter(|(stream, _)| !stream.has_ended())?;
+        *used = uses;
+        Some(Arc::clone(connection))
+    }
+
+    /// Keeps the stream of a caller. If there are too many, those that ended go, or else the one that was unused for longest.
+    /// A call keeps its stream.
+    pub(super) fn keep_stream(&self, caller: &Arc<str>, connection: &Arc<Connection>) {
+        let mut state = self.lock();
+        state.uses += 1;
+        let used = state.uses;
+        let streams = state.streams.get_or_insert_default();
+        if streams.len() >= MAX_STREAMS && !streams.contains_key(caller) {
+            streams.retain(|_, (stream, _)| !stream.has_ended());
+            if streams.len() >= MAX_STREAMS {
+                let oldest = streams.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| Arc::clone(key));
+                oldest.map(|key| streams.remove(&key));
+            }
+        }
+        streams.insert(Arc::clone(caller), (Arc::clone(connection), used));
+    }
+
+    /// Drops the session of a caller, which the server has ended, if it is still this one.
     pub(super) fn end_session(&self, caller: &str, id: &HeaderValue) {
         let mut state = self.lock();
-        if state.sessions.get(caller).is_some_and(|session| session.id == *id) {
-            state.sessions.remove(caller);
+        if state.sessions.get(caller).is_some_and(|session| session.id == *id)
+            && let Some(mut session) = state.sessions.remove(caller)
+        {
+            session.end = None;
         }
     }
 }

@@ -115,8 +115,9 @@ pub(super) fn set_level(level: Level) -> String {
     format!(r#""level":"{}""#, level.as_str())
 }
 
-/// The members of the parameters of `subscriptions/listen`: changes of the list of tools.
-pub(super) const LISTEN: &str = r#""notifications":{"toolsListChanged":true}"#;
+/// The members of the parameters of `subscriptions/listen`: changes of the lists.
+pub(super) const LISTEN: &str =
+    r#""notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}"#;
 
 /// The notification that ends a legacy handshake.
 pub(super) const INITIALIZED: Bytes = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);

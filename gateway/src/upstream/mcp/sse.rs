@@ -5,6 +5,8 @@
 
 use memchr::memchr2;
 
+use super::program::{Kind as Recipient, Lost, Skim};
+
 /// The longest field name that is looked at. All others are skipped.
 const LONGEST_NAME: usize = "event".len();
 /// The type of the events that hold messages.
@@ -22,6 +24,18 @@ pub(super) struct EventParser {
     has_data: bool,
     kind: Kind,
     limit: usize,
+    /// The type of the events that are kept, if it is not `message`.
+    wanted: Option<&'static [u8]>,
+    /// Finds out for whom an event is while it arrives.
+    skim: Option<Skimmed>,
+}
+
+/// What is known of an event without its data.
+#[derive(Debug, Default)]
+struct Skimmed {
+    skim: Skim,
+    length: u64,
+    lost: Option<Lost>,
 }
 
 /// The part of a line that has been read.
@@ -47,7 +61,7 @@ enum Field {
 /// The type of an event, as far as it has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The beginning of `message`, of this length.
+    /// The beginning of the type that is kept, of this length.
     Message(usize),
     Other,
 }
@@ -67,11 +81,55 @@ impl EventParser {
             has_data: false,
             kind: Kind::Message(0),
             limit,
+            wanted: None,
+            skim: None,
         }
+    }
+
+    /// Makes a parser for events of one type, which they have to name.
+    pub(super) fn of_kind(wanted: &'static [u8], limit: usize) -> Self {
+        Self { wanted: Some(wanted), ..Self::new(limit) }
+    }
+
+    /// Makes a parser that skips events that are too large, and says for whom each event is: [`Self::skimmed`].
+    pub(super) fn skimming() -> Self {
+        Self { skim: Some(Skimmed::default()), ..Self::new(0) }
+    }
+
+    /// Sets how many bytes of data events may have from now on.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Returns for whom the event is that has just ended, the bytes that it had, and why its data was not kept.
+    pub(super) fn skimmed(&mut self) -> (Recipient, u64, Option<Lost>) {
+        let Skimmed { skim, length, lost } = self.skim.take().unwrap_or_default();
+        self.skim = Some(Skimmed::default());
+        (skim.end(), length, lost)
+    }
+
+    /// Drops the data of the event that is being received.
+    pub(super) fn lose(&mut self, why: Lost) {
+        if let Some(skimmed) = &mut self.skim {
+            skimmed.lost.get_or_insert(why);
+            self.data = Vec::new();
+        }
+    }
+
+    /// Returns whether nothing is kept of what is being received.
+    pub(super) fn keeps_nothing(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.skim.as_ref().is_some_and(|skimmed| skimmed.lost.is_some())
     }
 
     /// Returns the capacity that the buffer has to grow to before `piece` bytes more are parsed; `None` if it need not.
     pub(super) fn growth(&self, piece: usize) -> Option<usize> {
+        if self.is_lost() {
+            return None;
+        }
         // A line that ends adds a line feed, which is no more than the end that it had.
         let needed = (self.data.len() + piece + 1).min(self.limit);
         (needed > self.data.capacity()).then(|| needed.max((2 * self.data.len()).min(self.limit)))
@@ -159,8 +217,9 @@ impl EventParser {
                     return Ok(());
                 }
                 Line::Value(Field::Event) => {
+                    let wanted = self.wanted.unwrap_or(MESSAGE);
                     self.kind = match self.kind {
-                        Kind::Message(read) if MESSAGE[read..].starts_with(text) => Kind::Message(read + text.len()),
+                        Kind::Message(read) if wanted[read..].starts_with(text) => Kind::Message(read + text.len()),
                         _ => Kind::Other,
                     };
                     return Ok(());
@@ -183,6 +242,16 @@ impl EventParser {
     }
 
     fn append(&mut self, text: &[u8]) -> Result<(), TooLarge> {
+        if let Some(Skimmed { skim, length, lost }) = &mut self.skim {
+            skim.feed(text);
+            *length += text.len() as u64;
+            if lost.is_none() && *length > self.limit as u64 {
+                self.lose(Lost::TooLarge);
+            }
+            if self.is_lost() {
+                return Ok(());
+            }
+        }
         if self.data.len() + text.len() > self.limit {
             return Err(TooLarge);
         }
@@ -198,11 +267,18 @@ impl EventParser {
             Line::Name(_, 0) => {
                 let kind = std::mem::replace(&mut self.kind, Kind::Message(0));
                 self.has_data = false;
-                let is_message = matches!(kind, Kind::Message(read) if read == 0 || read == MESSAGE.len());
-                if is_message && !self.data.is_empty() {
+                let is_wanted = match (kind, self.wanted) {
+                    (Kind::Message(read), None) => read == 0 || read == MESSAGE.len(),
+                    (Kind::Message(read), Some(wanted)) => read == wanted.len(),
+                    (Kind::Other, _) => false,
+                };
+                if is_wanted && (!self.data.is_empty() || self.is_lost()) {
                     return Ok(Some(std::mem::take(&mut self.data)));
                 }
                 self.data.clear();
+                if self.skim.is_some() {
+                    self.skim = Some(Skimmed::default());
+                }
             }
             // A name without a colon is a field with an empty value.
             Line::Name(name, length) => {

@@ -1,4 +1,4 @@
-//! Reads the list of a server outside any call, and listens for its announcements that the list has changed.
+//! Reads the list of a server outside any call, and listens for its announcements that a list has changed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::Method;
 use http::header::{HeaderMap, HeaderValue};
+use tokio::sync::watch;
 
 use super::flight::{Flight, NotReady};
 use super::message::{self, Reply};
@@ -13,6 +14,7 @@ use super::peers::Peer;
 use super::sse::EventParser;
 use super::wire::{Transport, is_event_stream};
 use super::{McpService, Server, request};
+use crate::registry::{Changes, ListKind};
 use crate::relay::Kinds;
 use crate::upstream::{CallContext, CredentialScope, UpstreamError};
 
@@ -38,7 +40,32 @@ pub(crate) enum StreamEnd {
     Ended,
 }
 
+/// What a server announced of its lists of prompts and resources.
+#[derive(Debug, Default)]
+pub(crate) struct Announcements(watch::Sender<Changes>);
+
+impl Announcements {
+    /// Notes what a message announces.
+    pub(super) fn note(&self, received: &message::Received) {
+        let changed =
+            [(ListKind::Prompts, received.prompts_changed), (ListKind::Resources, received.resources_changed)];
+        for (list, _) in changed.into_iter().filter(|(_, changed)| *changed) {
+            self.0.send_modify(|changes| changes.count(list));
+        }
+    }
+
+    /// Subscribes to what is announced from now on.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Changes> {
+        self.0.subscribe()
+    }
+}
+
 impl McpService {
+    /// Subscribes to the changes of the server's prompts and resources.
+    pub(in crate::upstream) fn announced(&self) -> watch::Receiver<Changes> {
+        self.announcements.subscribe()
+    }
+
     /// Returns what is known of the server with these credentials.
     ///
     /// # Errors
@@ -55,7 +82,11 @@ impl McpService {
         let authentication = self.authenticate(context.credentials)?;
         let deadline = context.bounds.deadline;
         let mut flight = self.flight(&authentication, CALLER.into(), context)?;
-        let read = tokio::time::timeout_at(deadline.into(), flight.read()).await;
+        let read = async {
+            flight.attach().await?;
+            flight.read().await
+        };
+        let read = tokio::time::timeout_at(deadline.into(), read).await;
         read.unwrap_or(Err(UpstreamError::Timeout { sent: false })).map(|_| ())
     }
 
@@ -64,6 +95,9 @@ impl McpService {
     pub(in crate::upstream) async fn listen(&self, context: CallContext<'_>, opened: &(dyn Fn() + Sync)) -> StreamEnd {
         let Ok(authentication) = self.authenticate(context.credentials) else { return StreamEnd::Ended };
         let Ok(mut flight) = self.flight(&authentication, CALLER.into(), context) else { return StreamEnd::Ended };
+        if flight.peer.has_streams() {
+            return Box::pin(flight.listen_in_stream(opened)).await;
+        }
         match flight.peer.server() {
             None => StreamEnd::Ended,
             Some(Server::Modern) => flight.subscribe(opened).await,
@@ -168,6 +202,7 @@ impl Flight<'_> {
                 if received.list_changed {
                     self.peer.expire();
                 }
+                self.wire.announcements.note(&received);
                 if is_legacy {
                     for asked in received.asked {
                         self.wire.refuse(http, &headers, &asked).await;

@@ -1,19 +1,23 @@
 //! Sends one message and reads what the server answers: JSON, or a stream of events.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Method, Request};
 use http_body_util::Full;
+use tokio::sync::Semaphore;
 
 use super::Server;
+use super::events::Connection;
 use super::message::{self, RpcFault};
 use super::program::Program;
 use super::request::{SESSION, cancelled, refusal};
 use super::sse::{EventParser, TooLarge};
+use super::watch::Announcements;
 use crate::compute::NotRun;
 use crate::hops;
 use crate::memory::Exhausted;
@@ -43,6 +47,8 @@ const PER_MESSAGE: usize = 512;
 const SHORT: Duration = Duration::from_secs(5);
 /// How long telling a server that a call is not waited for any more may take.
 const CANCELLING: Duration = Duration::from_secs(2);
+/// Sessions that are ended at once, of all servers.
+static ENDING: Semaphore = Semaphore::const_new(64);
 /// Bytes of a session id.
 const MAX_SESSION: usize = 1 << 10;
 
@@ -56,12 +62,16 @@ pub(super) struct Wire<'a> {
     pub(super) list_changed: bool,
     /// Whether the request at hand is the call, so that messages of the server are for the caller.
     pub(super) is_call: bool,
+    /// Where other announcements of the server go.
+    pub(super) announcements: &'a Announcements,
 }
 
 /// How messages reach a server.
 pub(super) enum Transport<'a> {
     /// As requests of HTTP.
     Http(Http<'a>),
+    /// As requests of HTTP, and answers in a stream of events.
+    Events(Http<'a>, Arc<Connection>),
     /// As lines to and from a program.
     Program(Box<Program<'a>>),
 }
@@ -122,6 +132,10 @@ impl<'a> Wire<'a> {
     pub(super) async fn post(&mut self, outgoing: Outgoing<'_>) -> Result<Answered, Fault> {
         match &self.transport {
             Transport::Http(http) => self.post_http(*http, outgoing).await,
+            Transport::Events(http, connection) => {
+                let (http, connection) = (*http, Arc::clone(connection));
+                Box::pin(self.post_events(http, &connection, outgoing)).await
+            }
             Transport::Program(program) => {
                 let process = program.attached()?;
                 Box::pin(self.post_program(&process, outgoing)).await
@@ -152,11 +166,11 @@ impl<'a> Wire<'a> {
         };
         let reply = match kind(incoming.headers()) {
             Some(Body::Json) => {
-                let (stated, needles) = (limit, http.authentication.needles.as_ref());
+                let (stated, needles) = (limit, http.authentication.needles.as_deref());
                 let limits = BodyLimits { limit, stated, needles, memory: &mut *self.context.memory };
                 let body = incoming.read(limits).await?;
                 let received = self.read_message(body, id).await?;
-                self.list_changed |= received.list_changed;
+                self.note(&received);
                 received.answer.ok_or_else(|| malformed("holds no answer to the request"))?
             }
             Some(Body::Events) => Box::pin(self.stream(http, incoming, (id, limit), refuse_with)).await?,
@@ -179,7 +193,7 @@ impl<'a> Wire<'a> {
         self.send_as(http, Method::POST, method, headers, body).await
     }
 
-    /// Sends a message with a verb of HTTP. `GET` opens the stream of a legacy session.
+    /// Sends a message with a verb of HTTP. `GET` opens a stream.
     pub(super) async fn send_as(
         &mut self,
         http: Http<'_>,
@@ -200,6 +214,7 @@ impl<'a> Wire<'a> {
         all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
         if verb == Method::GET {
             all.remove(CONTENT_TYPE);
+            all.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         }
         if let Some((name, value)) = &authentication.header {
             all.insert(name.clone(), value.clone());
@@ -225,7 +240,7 @@ impl<'a> Wire<'a> {
         Ok(Incoming::new(response, span))
     }
 
-    async fn error_status(&mut self, http: Http<'_>, incoming: Incoming) -> Result<Answered, Fault> {
+    pub(super) async fn error_status(&mut self, http: Http<'_>, incoming: Incoming) -> Result<Answered, Fault> {
         let status = incoming.status().as_u16();
         let time = self.context.bounds.deadline.min(Instant::now() + SHORT);
         let body = incoming.read_error(time.into(), self.context.memory).await;
@@ -277,7 +292,7 @@ impl<'a> Wire<'a> {
                 turn.spend(event.len() + PER_MESSAGE).await;
                 let length = event.len() as u64 + FRAME;
                 let received = self.read_message(event.into(), id).await.map_err(|fault| incoming.failed(fault))?;
-                self.list_changed |= received.list_changed;
+                self.note(&received);
                 if let Some(answer) = received.answer {
                     incoming.finish().await;
                     return Ok(answer);
@@ -307,6 +322,12 @@ impl<'a> Wire<'a> {
             }
         }
         Err(incoming.failed(Fault::Broken("reset")))
+    }
+
+    /// Notes what the server announces beside its answer.
+    fn note(&mut self, received: &message::Received) {
+        self.list_changed |= received.list_changed;
+        self.announcements.note(received);
     }
 
     /// Answers a request of the server, so that it does not wait for the answer. Whether it takes the answer does not matter.
@@ -348,7 +369,8 @@ impl Transport<'_> {
     /// Tells a server that a call is not waited for any more. `headers` and `id` are those of the call.
     pub(super) fn cancel(&self, headers: HeaderMap, id: u64) {
         match self {
-            Self::Http(http) => http.cancel(headers, id),
+            Self::Http(http) => http.cancel(&headers, id),
+            Self::Events(http, connection) => Http { target: connection.target(), ..*http }.cancel(&headers, id),
             Self::Program(program) => program.cancel(id),
         }
     }
@@ -358,39 +380,84 @@ impl Transport<'_> {
         match self {
             // The end of the connection says so.
             Self::Http(_) => server != Server::Modern,
-            Self::Program(_) => true,
+            Self::Events(..) | Self::Program(_) => true,
         }
     }
 
     /// Returns the program if it has ended.
     pub(super) fn ended(&self) -> Option<&Program<'_>> {
         match self {
-            Self::Http(_) => None,
+            Self::Http(_) | Self::Events(..) => None,
             Self::Program(program) => Some(&**program).filter(|program| program.has_ended()),
         }
     }
 }
 
 impl Http<'_> {
-    fn cancel(self, headers: HeaderMap, id: u64) {
+    /// Returns what sends further messages with these headers, independent of the call; none if no request can have the credential.
+    pub(super) fn letter(&self, headers: &HeaderMap) -> Option<Letter> {
         let Self { client, target, common, authentication } = self;
-        let mut all = common.clone();
+        let mut all = HeaderMap::clone(common);
         all.extend(authentication.header.clone());
-        all.extend(headers);
-        let Some(path) = path(target, authentication) else { return };
-        let mut request = Request::new(Full::new(cancelled(id)));
-        *request.method_mut() = Method::POST;
-        *request.headers_mut() = all;
-        *request.uri_mut() = path.into();
-        let (client, target) = (Arc::clone(client), target.clone());
+        all.extend(headers.clone());
+        let path = path(target, authentication)?;
+        Some(Letter { client: Arc::clone(client), target: Target::clone(target), path, headers: all })
+    }
+
+    fn cancel(self, headers: &HeaderMap, id: u64) {
+        if let Some(letter) = self.letter(headers) {
+            letter.post(cancelled(id));
+        }
+    }
+}
+
+/// Sends messages whose answer does not matter.
+pub(super) struct Letter {
+    client: Arc<Client>,
+    target: Target,
+    path: PathAndQuery,
+    headers: HeaderMap,
+}
+
+/// Without the headers, which hold the credential.
+impl fmt::Debug for Letter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Letter(..)")
+    }
+}
+
+impl Letter {
+    /// Sends a message, and waits for a short time at most.
+    pub(super) async fn send(&self, body: Bytes) {
+        self.send_as(Method::POST, body).await;
+    }
+
+    async fn send_as(&self, verb: Method, body: Bytes) {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = verb;
+        request.headers_mut().clone_from(&self.headers);
+        *request.uri_mut() = self.path.clone().into();
+        let (policy, http) = self.client.direct();
+        if policy.check(self.target.origin()).is_ok() {
+            let _ = tokio::time::timeout(CANCELLING, http.send(self.target.origin(), request)).await;
+        }
+    }
+
+    /// Sends a message in the background.
+    fn post(self, body: Bytes) {
         // Without a runtime the gateway is ending, and with it the connection.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move { self.send(body).await });
+    }
+
+    /// Ends the session that the headers name, in the background. If too many are being ended, the server has to end this one by
+    /// itself.
+    pub(super) fn end_session(mut self) {
+        let (Ok(runtime), Ok(permit)) = (tokio::runtime::Handle::try_current(), ENDING.try_acquire()) else { return };
+        self.headers.remove(CONTENT_TYPE);
         runtime.spawn(async move {
-            let (policy, http) = client.direct();
-            if policy.check(target.origin()).is_ok() {
-                // Whether the server takes it does not matter: the call is over.
-                let _ = tokio::time::timeout(CANCELLING, http.send(target.origin(), request)).await;
-            }
+            self.send_as(Method::DELETE, Bytes::new()).await;
+            drop(permit);
         });
     }
 }

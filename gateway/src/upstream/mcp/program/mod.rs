@@ -25,7 +25,9 @@ use crate::upstream::{CredentialScope, InvalidService, Secret, UpstreamError};
 
 pub(super) use self::pool::Pool;
 pub(crate) use self::pool::ProgramReport;
-pub(super) use self::process::Process;
+pub(super) use self::process::{Next, Process, Shared};
+pub(super) use self::reader::{Line, Lost};
+pub(super) use self::skim::{Kind, Skim};
 
 /// Why there is no answer of a program, as the category of an error.
 pub(in crate::upstream) const ENDED: &str = "program_ended";
@@ -134,10 +136,10 @@ impl Wire<'_> {
         };
         let needles = match &self.transport {
             Transport::Program(program) => program.needles.clone(),
-            Transport::Http(_) => None,
+            Transport::Http(_) | Transport::Events(..) => None,
         };
         let relay = self.relay().map(|relay| (Arc::clone(relay), needles));
-        let waiting = process.wait_for(id, limit, relay)?;
+        let mut waiting = process.wait_for(id, limit, relay)?;
         process.send(body, held).await?;
         let (line, held) = waiting.answer().await?;
         self.context.memory.take(line.len() as u64).await.map_err(|Exhausted| exhausted(true))?;

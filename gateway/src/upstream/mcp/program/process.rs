@@ -15,9 +15,10 @@ use super::reader::{self, Line};
 use super::skim::Kind;
 use crate::memory::Reservation;
 use crate::programs::{Programs, Started};
+use crate::registry::ListKind;
 use crate::relay::Relay;
 use crate::upstream::incoming::Fault;
-use crate::upstream::mcp::message;
+use crate::upstream::mcp::message::{self, Received};
 use crate::upstream::mcp::peers::Peer;
 use crate::upstream::mcp::request::refusal;
 use crate::upstream::mcp::wire::MAX_RELAYED_BYTES;
@@ -71,11 +72,15 @@ pub(in crate::upstream::mcp) struct Process {
 
 /// What the calls share with the task.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(in crate::upstream::mcp) struct Shared {
     state: Mutex<State>,
     /// Notified when a call begins to wait.
     work: Notify,
     list_changed: AtomicBool,
+    /// Whether the lists of prompts and of resources were announced as changed.
+    content_changed: [AtomicBool; 2],
+    /// Notified of an announcement, and of the end.
+    announced: Notify,
     counts: Arc<Counts>,
 }
 
@@ -91,17 +96,20 @@ struct State {
     relayed: u64,
 }
 
+/// What passes messages of the server to the caller, and what they may not contain.
+type Relayed = (Arc<Relay>, Option<Arc<Needles>>);
+
 #[derive(Debug)]
 struct Waiting {
     limit: u64,
     /// What passes messages of the program to the caller, and what they may not contain.
-    relay: Option<(Arc<Relay>, Option<Arc<Needles>>)>,
+    relay: Option<Relayed>,
     answer: oneshot::Sender<Result<(Bytes, Reservation), Fault>>,
 }
 
 /// What a reader may do next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(in crate::upstream::mcp) enum Next {
     Read,
     /// Too much has come while nothing waits.
     Pause,
@@ -115,12 +123,12 @@ impl Shared {
     }
 
     /// Returns how many bytes a line may have: what the call with the largest limit allows.
-    pub(super) fn limit(&self) -> u64 {
+    pub(in crate::upstream::mcp) fn limit(&self) -> u64 {
         self.lock().waiting.values().map(|waiting| waiting.limit).max().unwrap_or(reader::IDLE_LIMIT)
     }
 
     /// Returns what the reader may do, given the bytes that it has skipped of an unfinished line.
-    pub(super) fn next(&self, skipped: u64) -> Next {
+    pub(in crate::upstream::mcp) fn next(&self, skipped: u64) -> Next {
         let state = self.lock();
         let is_over = state.others > MAX_OTHERS || state.other_bytes > MAX_OTHER_BYTES;
         match state.waiting.is_empty() {
@@ -131,7 +139,7 @@ impl Shared {
     }
 
     /// Waits until a call waits.
-    pub(super) async fn until_work(&self) {
+    pub(in crate::upstream::mcp) async fn until_work(&self) {
         loop {
             let work = self.work.notified();
             if !self.lock().waiting.is_empty() {
@@ -142,7 +150,7 @@ impl Shared {
     }
 
     /// Takes a line from the program. Returns the id of a request that must be refused.
-    pub(super) fn take(&self, line: Line) -> Option<Bytes> {
+    pub(in crate::upstream::mcp) fn take(&self, line: Line) -> Option<Bytes> {
         let Line { kind, length, text } = line;
         let mut state = self.lock();
         if let Kind::Answer(id) = kind
@@ -173,21 +181,85 @@ impl Shared {
         self.counts.other_lines.fetch_add(1, Ordering::Relaxed);
         match kind {
             Kind::Request(id) => Some(id),
-            Kind::ListChanged => {
-                self.list_changed.store(true, Ordering::SeqCst);
+            Kind::Changed(list) => {
+                let changed = match list {
+                    ListKind::Tools => &self.list_changed,
+                    ListKind::Prompts => &self.content_changed[0],
+                    ListKind::Resources => &self.content_changed[1],
+                };
+                changed.store(true, Ordering::SeqCst);
+                self.announced.notify_one();
                 None
             }
             Kind::Answer(_) | Kind::Notice | Kind::Other => None,
         }
     }
 
+    /// Begins to wait for the answer to a request, before the request is sent. `limit`: the bytes that the line may have.
+    ///
+    /// # Errors
+    /// This has ended.
+    pub(in crate::upstream::mcp) fn wait_for(
+        &self,
+        id: u64,
+        limit: u64,
+        relay: Option<Relayed>,
+    ) -> Result<Expected<'_>, Fault> {
+        let (sender, answer) = oneshot::channel();
+        let mut state = self.lock();
+        if let Some((why, _)) = state.ended {
+            return Err(Fault::Unsent(why));
+        }
+        if state.waiting.is_empty() {
+            (state.others, state.other_bytes, state.relayed) = (0, 0, 0);
+        }
+        state.waiting.insert(id, Waiting { limit, relay, answer: sender });
+        drop(state);
+        self.work.notify_one();
+        Ok(Expected { id, shared: self, answer })
+    }
+
+    /// Returns whether no call waits.
+    pub(in crate::upstream::mcp) fn is_idle(&self) -> bool {
+        self.lock().waiting.is_empty()
+    }
+
+    /// Returns whether this has ended.
+    pub(in crate::upstream::mcp) fn has_ended(&self) -> bool {
+        self.lock().ended.is_some()
+    }
+
+    /// Returns whether the server has said that its list of tools changed, since the last time.
+    pub(in crate::upstream::mcp) fn take_list_changed(&self) -> bool {
+        self.list_changed.swap(false, Ordering::SeqCst)
+    }
+
+    /// Returns what the server has announced since the last time, if it has announced anything.
+    pub(in crate::upstream::mcp) fn take_announced(&self) -> Option<Received> {
+        let [prompts, resources] = &self.content_changed;
+        let received = Received {
+            list_changed: self.take_list_changed(),
+            prompts_changed: prompts.swap(false, Ordering::SeqCst),
+            resources_changed: resources.swap(false, Ordering::SeqCst),
+            ..Received::default()
+        };
+        (received != Received::default()).then_some(received)
+    }
+
+    /// Waits until something is announced, or this ends.
+    pub(in crate::upstream::mcp) async fn until_announced(&self) {
+        self.announced.notified().await;
+    }
+
     /// Ends everything that waits.
-    fn end(&self, why: &'static str) {
+    pub(in crate::upstream::mcp) fn end(&self, why: &'static str) {
         let mut state = self.lock();
         state.ended.get_or_insert((why, Instant::now()));
         for (_, Waiting { answer, .. }) in state.waiting.drain() {
             let _ = answer.send(Err(Fault::Broken(why)));
         }
+        drop(state);
+        self.announced.notify_one();
     }
 }
 
@@ -225,7 +297,7 @@ fn too_large(limit: u64) -> Fault {
 #[derive(Debug)]
 pub(in crate::upstream::mcp) struct Expected<'p> {
     id: u64,
-    process: &'p Process,
+    shared: &'p Shared,
     answer: oneshot::Receiver<Result<(Bytes, Reservation), Fault>>,
 }
 
@@ -234,14 +306,14 @@ impl Expected<'_> {
     ///
     /// # Errors
     /// [`Fault`].
-    pub(in crate::upstream::mcp) async fn answer(mut self) -> Result<(Bytes, Reservation), Fault> {
+    pub(in crate::upstream::mcp) async fn answer(&mut self) -> Result<(Bytes, Reservation), Fault> {
         (&mut self.answer).await.unwrap_or(Err(Fault::Broken(ENDED)))
     }
 }
 
 impl Drop for Expected<'_> {
     fn drop(&mut self) {
-        self.process.shared.lock().waiting.remove(&self.id);
+        self.shared.lock().waiting.remove(&self.id);
     }
 }
 
@@ -289,20 +361,9 @@ impl Process {
         &self,
         id: u64,
         limit: u64,
-        relay: Option<(Arc<Relay>, Option<Arc<Needles>>)>,
+        relay: Option<Relayed>,
     ) -> Result<Expected<'_>, Fault> {
-        let (sender, answer) = oneshot::channel();
-        let mut state = self.shared.lock();
-        if let Some((why, _)) = state.ended {
-            return Err(Fault::Unsent(why));
-        }
-        if state.waiting.is_empty() {
-            (state.others, state.other_bytes, state.relayed) = (0, 0, 0);
-        }
-        state.waiting.insert(id, Waiting { limit, relay, answer: sender });
-        drop(state);
-        self.shared.work.notify_one();
-        Ok(Expected { id, process: self, answer })
+        self.shared.wait_for(id, limit, relay)
     }
 
     /// Notes that the server's list of tools is read now.

@@ -17,17 +17,17 @@ pub(super) const MAX_SKIPPED: u64 = 256 << 20;
 
 /// A line from the program.
 #[derive(Debug)]
-pub(super) struct Line {
-    pub(super) kind: Kind,
+pub(in crate::upstream::mcp) struct Line {
+    pub(in crate::upstream::mcp) kind: Kind,
     /// Bytes of the line.
-    pub(super) length: u64,
+    pub(in crate::upstream::mcp) length: u64,
     /// The line with its memory, if it was kept.
-    pub(super) text: Result<(Bytes, Reservation), Lost>,
+    pub(in crate::upstream::mcp) text: Result<(Bytes, Reservation), Lost>,
 }
 
 /// Why the text of a line was not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(in crate::upstream::mcp) enum Lost {
     /// It is larger than any call that waits allows.
     TooLarge,
     /// There was no memory for it.

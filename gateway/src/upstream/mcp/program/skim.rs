@@ -5,13 +5,19 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+use crate::registry::ListKind;
+
 /// Bytes of an id or a method that are kept. Longer ones are not used.
 const MAX_VALUE: usize = 256;
 /// Bytes of a member's name that are kept: more than the names that count have.
 const MAX_NAME: usize = 8;
 
-/// The notification that the list of tools has changed.
-const LIST_CHANGED: &[u8] = br#""notifications/tools/list_changed""#;
+/// The notifications that a list has changed.
+const CHANGED: [(&[u8], ListKind); 3] = [
+    (br#""notifications/tools/list_changed""#, ListKind::Tools),
+    (br#""notifications/prompts/list_changed""#, ListKind::Prompts),
+    (br#""notifications/resources/list_changed""#, ListKind::Resources),
+];
 
 /// The notifications that may be for a caller.
 const PROGRESS: &[u8] = br#""notifications/progress""#;
@@ -19,13 +25,13 @@ const LOG: &[u8] = br#""notifications/message""#;
 
 /// For whom a message is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::upstream::mcp) enum Kind {
     /// The answer to the request with this id.
     Answer(u64),
     /// A request of the server with this id, as JSON.
     Request(Bytes),
-    /// The notification that the list of tools has changed.
-    ListChanged,
+    /// The notification that a list has changed.
+    Changed(ListKind),
     /// A notification of progress, or a log message.
     Notice,
     /// Another notification, an answer to another client, or no message.
@@ -34,7 +40,7 @@ pub(super) enum Kind {
 
 /// A message that is being read.
 #[derive(Debug, Default)]
-pub(super) struct Skim {
+pub(in crate::upstream::mcp) struct Skim {
     depth: u32,
     /// In a string, and whether the next byte is escaped.
     string: Option<bool>,
@@ -89,7 +95,7 @@ impl Value {
 
 impl Skim {
     /// Reads the next bytes of the message.
-    pub(super) fn feed(&mut self, bytes: &[u8]) {
+    pub(in crate::upstream::mcp) fn feed(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() && !self.is_invalid {
             // Within values that do not count, only the bytes that change the place are looked at.
@@ -184,7 +190,7 @@ impl Skim {
     }
 
     /// Ends the message, and returns for whom it is.
-    pub(super) fn end(self) -> Kind {
+    pub(in crate::upstream::mcp) fn end(self) -> Kind {
         if self.is_invalid || !self.is_closed {
             return Kind::Other;
         }
@@ -194,9 +200,11 @@ impl Skim {
                 if is_id { Kind::Request(Bytes::copy_from_slice(id)) } else { Kind::Other }
             }
             (Some(method), None) => match &*unescaped(method) {
-                LIST_CHANGED => Kind::ListChanged,
                 PROGRESS | LOG => Kind::Notice,
-                _ => Kind::Other,
+                method => {
+                    let list = CHANGED.iter().find(|(known, _)| *known == method);
+                    list.map_or(Kind::Other, |(_, list)| Kind::Changed(*list))
+                }
             },
             (None, Some(id)) => {
                 let number = std::str::from_utf8(id).ok().and_then(|text| text.parse().ok());
@@ -246,9 +254,14 @@ mod tests {
             (&deep, Kind::Answer(9)),
             (r#"{"id":"a,}1","method":"ping"}"#, request(r#""a,}1""#)),
             (r#"{"method":"roots/list","id":3}"#, request("3")),
-            (r#"{"method":"notifications/tools/list_changed"}"#, Kind::ListChanged),
-            (r#"{"method":"notifications/tools/list_changed","params":{"id":1,"method":"x"}}"#, Kind::ListChanged),
-            (r#"{"method":"notifications\/tools\/list_changed"}"#, Kind::ListChanged),
+            (r#"{"method":"notifications/tools/list_changed"}"#, Kind::Changed(ListKind::Tools)),
+            (
+                r#"{"method":"notifications/tools/list_changed","params":{"id":1,"method":"x"}}"#,
+                Kind::Changed(ListKind::Tools),
+            ),
+            (r#"{"method":"notifications\/tools\/list_changed"}"#, Kind::Changed(ListKind::Tools)),
+            (r#"{"method":"notifications/prompts/list_changed"}"#, Kind::Changed(ListKind::Prompts)),
+            (r#"{"method":"notifications/resources/list_changed"}"#, Kind::Changed(ListKind::Resources)),
             (r#"{"method":"notifications/progress","params":{"id":1}}"#, Kind::Notice),
             (r#"{"params":{},"method":"notifications\/message"}"#, Kind::Notice),
             // Not for anybody.

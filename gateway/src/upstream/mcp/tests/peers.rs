@@ -34,11 +34,11 @@ fn the_session_that_was_unused_for_longest_goes() {
     let name = |number: usize| Arc::<str>::from(number.to_string());
     let id = |number: usize| HeaderValue::from(number);
     for number in 0..MAX_SESSIONS {
-        peer.keep_session(&name(number), id(number));
+        peer.keep_session(&name(number), id(number), None);
     }
     assert_eq!(peer.session("0"), Some(id(0)));
-    peer.keep_session(&name(5), id(500));
-    peer.keep_session(&name(MAX_SESSIONS), id(MAX_SESSIONS));
+    peer.keep_session(&name(5), id(500), None);
+    peer.keep_session(&name(MAX_SESSIONS), id(MAX_SESSIONS), None);
     assert_eq!((peer.session("1"), peer.session("0"), peer.session("5")), (None, Some(id(0)), Some(id(500))));
     assert_eq!(peer.lock().sessions.len(), MAX_SESSIONS);
     peer.end_session("5", &id(5));
