@@ -108,7 +108,8 @@ impl ServiceDocument {
                 let HttpSource { base_url, auth: _ } = source;
                 let HttpCall { method: _, path, defaults: _, request, extract: _, auth: _, retry: _, error_mapping: _ } =
                     &**call;
-                let RequestTemplate { path_params: _, query: _, headers, body: _, styles: _ } = request;
+                let RequestTemplate { path_params: _, query: _, headers, body: _, form: _, styles: _, separators: _ } =
+                    request;
                 let auth = source.auth_of(call)?;
                 let credential = auth.credential.as_ref()?;
                 Some(SentCredential { auth, credential, base_url, path, headers })
@@ -411,7 +412,7 @@ pub struct HttpCall {
     pub error_mapping: IndexMap<u16, String>,
 }
 
-/// How an argument of list type is written into a query.
+/// How a list or an object is written into a query. Every style but `repeat` and `comma` needs format version 4.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ArgumentStyle {
@@ -420,6 +421,14 @@ pub enum ArgumentStyle {
     Repeat,
     /// `a=1,2`.
     Comma,
+    /// `a=1%202`: OpenAPI's `spaceDelimited`.
+    Space,
+    /// `a=1%7C2`: OpenAPI's `pipeDelimited`.
+    Pipe,
+    /// The members of an object, `a[k]=1&a[l]=2`: OpenAPI's `deepObject`.
+    Deep,
+    /// The JSON text of the value, of any type.
+    Json,
 }
 
 /// Templates of a request. `{name}` stands for an argument. A query parameter or header whose template is exactly one
@@ -439,9 +448,17 @@ pub struct RequestTemplate {
     /// The body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<BodyTemplate>,
-    /// List style by query parameter, where it is not `repeat`.
+    /// The fields of an `application/x-www-form-urlencoded` body, which follow the rules of query parameters. Not together with
+    /// `body`, nor with authentication of kind `body`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub form: IndexMap<String, String>,
+    /// Style by query parameter, where it is not `repeat`.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub styles: IndexMap<String, ArgumentStyle>,
+    /// The text between the elements of a list in the path, by argument. Without an entry the elements are joined by
+    /// percent-encoded commas.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub separators: IndexMap<String, String>,
 }
 
 /// A JSON body whose strings are templates. A string that is exactly `{name}` becomes the argument's own JSON value; a

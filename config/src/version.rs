@@ -6,15 +6,16 @@
 //! Version 3 added MCP servers as the source of a service.
 //!
 //! Version 4 added bundles, expositions that are called through bundles only, MCP servers whose tools are published as they
-//! are listed (`follow`), headers of MCP servers, prompts and resources, and programs as the source of a service.
+//! are listed (`follow`), headers of MCP servers, prompts and resources, programs as the source of a service, and what requests
+//! of OpenAPI operations need: forms, separators in paths, and the styles `space`, `pipe`, `deep` and `json`.
 //!
 //! Everything is destructured: a field does not compile until it is placed in a version here.
 
 use tamis_engine::{BudgetSpec, FilterSpec, FormatSpec, OutputSpec, ToolFilter};
 
 use crate::{
-    Access, Call, CallLimits, ExpositionDocument, ExpositionTool, McpSource, ServiceContent, ServiceDocument,
-    ServiceTool, Source, TokenSettings,
+    Access, ArgumentStyle, Call, CallLimits, ExpositionDocument, ExpositionTool, McpSource, RequestTemplate,
+    ServiceContent, ServiceDocument, ServiceTool, Source, TokenSettings,
 };
 
 /// The first version: that of every document that stops an exposition, and of every other document that needs no later
@@ -49,9 +50,19 @@ fn tool_version(tool: &ServiceTool) -> u32 {
         call,
     } = tool;
     match call {
-        Call::Http(_) | Call::Alias(_) => FIRST_VERSION,
+        Call::Http(call) => request_version(&call.request),
+        Call::Alias(_) => FIRST_VERSION,
         Call::Mcp(_) => 3,
     }
+}
+
+fn request_version(request: &RequestTemplate) -> u32 {
+    let RequestTemplate { path_params: _, query: _, headers: _, body: _, form, styles, separators } = request;
+    let is_new = |style: &ArgumentStyle| match style {
+        ArgumentStyle::Repeat | ArgumentStyle::Comma => false,
+        ArgumentStyle::Space | ArgumentStyle::Pipe | ArgumentStyle::Deep | ArgumentStyle::Json => true,
+    };
+    if form.is_empty() && separators.is_empty() && !styles.values().any(is_new) { FIRST_VERSION } else { 4 }
 }
 
 /// Returns the lowest version that expresses `document`, whatever version it carries.

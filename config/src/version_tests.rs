@@ -91,6 +91,10 @@ fn a_service_carries_the_lowest_version_that_expresses_it() {
         (3, &mcp, vec![&alias, &call]),
         (3, &http, vec![&get, &call]),
         (4, &program, vec![&call]),
+        (1, &http, vec![&json!({"http": {"method": "GET", "path": "/", "request": {"styles": {"a": "comma"}}}})]),
+        (4, &http, vec![&json!({"http": {"method": "GET", "path": "/", "request": {"styles": {"a": "pipe"}}}})]),
+        (4, &http, vec![&json!({"http": {"method": "GET", "path": "/", "request": {"separators": {"a": ","}}}})]),
+        (4, &http, vec![&json!({"http": {"method": "POST", "path": "/", "request": {"form": {"a": "{a}"}}}})]),
     ] {
         let tool = |call: &Value| json!({"inputSchema": {"type": "object"}, "call": call});
         let tools: serde_json::Map<_, _> =

@@ -20,7 +20,10 @@ mod state;
 mod tighten;
 pub mod yaml;
 
-pub use compile::{Bundled, Compilation, CompileEnv, Degraded, Part, Paused, compile, diagnose, diagnose_part, pause};
+pub use compile::{
+    ApiReport, ApiTool, Bundled, Compilation, CompileEnv, Degraded, Part, Paused, compile, diagnose, diagnose_part,
+    examine_api, pause,
+};
 pub use diagnostic::{Diagnostic, Severity};
 pub use import::import;
 pub use load::{Loaded, documents, file as load_file, is_document, load};

@@ -6,8 +6,9 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::read::{ParsedFile, notice, parse_document};
-use crate::yaml::{MAX_FILE_BYTES, Position, too_large};
+use crate::read::{ParsedFile, api, notice, parse_document};
+use crate::resources::ApiDocument;
+use crate::yaml::{MAX_API_BYTES, MAX_FILE_BYTES, Position, too_large};
 use crate::{Diagnostic, Resources};
 
 /// Maximum depth of nested folders.
@@ -26,6 +27,8 @@ pub struct Loaded {
 
 /// Reads files, and folders with all their `*.yaml`, `*.yml` and `*.json` files, in the order of their names.
 ///
+/// OpenAPI documents that manifests name are read too, up to [`MAX_API_BYTES`].
+///
 /// Hidden files, temporary files of editors and the `..data` links of mounted ConfigMaps are skipped. A file that is named
 /// itself is read whatever its name. A file that several paths lead to is read once, under the first path.
 #[must_use]
@@ -42,7 +45,39 @@ pub fn load(paths: &[PathBuf]) -> Loaded {
             Found::Unusable(file) => Some(*file),
         })
         .collect();
-    Loaded::of(files)
+    Loaded::of(with_apis(files))
+}
+
+/// Reads the OpenAPI documents that manifests name and that were not read as such: the folder was not, they are larger than other
+/// documents may be, or they have an error.
+fn with_apis(mut files: Vec<ParsedFile>) -> Vec<ParsedFile> {
+    for name in api::named(files.iter().map(|file| &file.resources)) {
+        let index = files.iter().position(|file| *file.file == *name);
+        if index.is_some_and(|index| !files[index].resources.apis.is_empty()) {
+            continue;
+        }
+        let document = api_document(Path::new(&name));
+        match index {
+            // The file is valid, but no OpenAPI document: the compile step says so.
+            Some(index) if !files[index].is_broken() => files[index].resources.apis.push(document.into()),
+            Some(index) => files[index] = api::file(document),
+            None => files.push(api::file(document)),
+        }
+    }
+    files
+}
+
+fn api_document(path: &Path) -> ApiDocument {
+    match read(path, MAX_API_BYTES) {
+        Ok(bytes) => api::parse(&path.to_string_lossy().into(), &bytes),
+        Err(error) => {
+            let ParsedFile { file, mut diagnostics, .. } = match error.kind() {
+                io::ErrorKind::FileTooLarge => broken(path, error.to_string(), "prune it with `tamis import openapi`"),
+                _ => unreadable(path, &error),
+            };
+            ApiDocument { file, tree: Err(Box::new(diagnostics.remove(0))) }
+        }
+    }
 }
 
 impl Loaded {
@@ -55,6 +90,8 @@ impl Loaded {
             loaded.diagnostics.extend(file.diagnostics.iter().cloned());
         }
         loaded.diagnostics.extend(notice(&files));
+        let named = api::named(std::iter::once(&loaded.resources));
+        loaded.diagnostics.extend(api::unnamed(files.iter(), &named));
         loaded.files = files;
         loaded
     }
@@ -63,7 +100,7 @@ impl Loaded {
 /// Reads one file.
 #[must_use]
 pub fn file(path: &Path) -> ParsedFile {
-    match read(path) {
+    match read(path, MAX_FILE_BYTES) {
         Ok(bytes) => parse_document(&path.to_string_lossy(), &bytes),
         Err(error) => unreadable(path, &error),
     }
@@ -152,19 +189,19 @@ fn folder(path: &Path, within: &mut Vec<PathBuf>, found: &mut Vec<Found>) {
     within.pop();
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path)?;
     if !may_be_read(path, &metadata) {
         return Err(io::Error::other("it is not a file"));
     }
     let size = metadata.len();
-    if size > MAX_FILE_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, too_large(size)));
+    if size > limit {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, too_large(size, limit)));
     }
     let file = fs::File::open(path)?;
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
     // A pipe has no size, and a file may grow while it is read.
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    file.take(limit + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

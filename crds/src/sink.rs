@@ -34,6 +34,17 @@ impl<'a> DiagnosticSink<'a> {
         self.diagnostics.push(self.origin.error(path, message, remedy).because(self.reason));
     }
 
+    /// Records a finding about another file, or about a place that no path of this resource names.
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        self.failed |= diagnostic.is_error();
+        self.diagnostics.push(diagnostic);
+    }
+
+    /// Returns the resource's own place.
+    pub(crate) fn origin(&self) -> &'a Origin {
+        self.origin
+    }
+
     pub(crate) fn warning(&mut self, path: &FieldPath, message: impl Into<String>, remedy: impl Into<String>) {
         self.diagnostics.push(self.origin.warning(path, message, remedy).because(self.reason));
     }

@@ -34,6 +34,7 @@ pub const WITHOUT_CLUSTER: &[&str] = &[
     "docs/bundles.md",
     "docs/prompts-resources.md",
     "docs/mcp-programs.md",
+    "docs/openapi.md",
 ];
 /// Pages that a test follows with a Kubernetes API server.
 pub const OF_CLUSTER: &[&str] =

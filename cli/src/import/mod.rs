@@ -7,6 +7,7 @@ mod files;
 mod listing;
 mod manifest;
 mod mcp;
+mod openapi;
 mod program;
 mod stream;
 mod tree;
@@ -16,13 +17,14 @@ use std::process::ExitCode;
 
 use crate::logging::LogArgs;
 
-/// Make documents of Tamis out of documents of other products, or out of an MCP server's tools.
+/// Make documents of Tamis out of documents of other products, of an MCP server's tools, or of an OpenAPI document.
 ///
 /// `tamis serve`, `validate` and `filter` read documents of reShapr and kimbap as they are, but a cluster accepts only documents
 /// of tamis.dev. `import reshapr` and `import kimbap` print them to standard output. Findings go to standard error; if one is an
 /// error, nothing is printed. Labels and annotations are kept, comments are not.
 ///
-/// `import mcp` asks an MCP server for its tools and writes a ServiceManifest that pins them.
+/// `import mcp` asks an MCP server for its tools and writes a ServiceManifest that pins them. `import openapi` writes one of an
+/// OpenAPI document.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -30,6 +32,7 @@ Examples:
   tamis import reshapr examples/seeds/reshapr --namespace team-a > reshapr.yaml
   tamis import kimbap github.yaml
   tamis import mcp https://mcp.example.com/mcp -o tickets.yaml
+  tamis import openapi petstore.yaml -o api
 
 Exit codes:
   0  converted (warnings do not count)
@@ -54,6 +57,7 @@ Examples:
   tamis import kimbap github.yaml")]
     Kimbap(files::Args),
     Mcp(mcp::Args),
+    Openapi(openapi::Args),
 }
 
 /// Runs the import that the arguments name.
@@ -61,6 +65,7 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     match &args.from {
         From::Reshapr(args) | From::Kimbap(args) => files::run(args, log),
         From::Mcp(args) => mcp::run(args),
+        From::Openapi(args) => openapi::run(args),
     }
 }
 

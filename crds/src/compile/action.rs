@@ -52,6 +52,7 @@ pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSi
                 headers: request.headers,
                 body: request.body.map(BodyTemplate),
                 styles,
+                ..RequestTemplate::default()
             },
             extract: extract(spec, at, sink),
             auth: spec.auth.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink)),
@@ -67,7 +68,7 @@ fn description(spec: &ActionSpec) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
-fn risk(spec: &ActionSpec, method: &str) -> Risk {
+pub(super) fn risk(spec: &ActionSpec, method: &str) -> Risk {
     let risk = spec.risk.unwrap_or_default();
     let mutating = risk.mutating.unwrap_or(!matches!(method, "GET" | "HEAD"));
     let harmful = risk.level.map_or(method == "DELETE", |level| level >= RiskLevel::High);
@@ -202,7 +203,7 @@ fn names<'a>(
     }
 }
 
-fn extract(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> Option<String> {
+pub(super) fn extract(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> Option<String> {
     let extract = spec.response.as_ref()?.extract.as_ref().filter(|path| !path.is_empty())?;
     dotted(extract, &at.key("response").key("extract"), sink);
     Some(extract.clone())
@@ -216,7 +217,7 @@ fn dotted(path: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     }
 }
 
-fn retry(spec: &ActionSpec, risk: Risk, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> Option<Retry> {
+pub(super) fn retry(spec: &ActionSpec, risk: Risk, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> Option<Retry> {
     let retry = spec.retry.as_ref()?;
     if !(1..=10).contains(&retry.max_attempts) {
         sink.error(&at.key("maxAttempts"), format!("{} is out of range", retry.max_attempts), "write 1 to 10");
@@ -236,7 +237,12 @@ fn retry(spec: &ActionSpec, risk: Risk, at: &FieldPath, sink: &mut DiagnosticSin
     Some(Retry { max_attempts: retry.max_attempts, backoff_ms, retry_on })
 }
 
-fn pagination(spec: &ActionSpec, risk: Risk, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> Option<Pagination> {
+pub(super) fn pagination(
+    spec: &ActionSpec,
+    risk: Risk,
+    at: &FieldPath,
+    sink: &mut DiagnosticSink<'_>,
+) -> Option<Pagination> {
     let pages = spec.pagination.as_ref()?;
     let max_pages = pages.max_pages.unwrap_or(10);
     if !(1..=100).contains(&max_pages) {
@@ -266,7 +272,7 @@ fn pagination(spec: &ActionSpec, risk: Risk, at: &FieldPath, sink: &mut Diagnost
     Some(Pagination { kind, max_pages, next_path: pages.next_path.clone() })
 }
 
-fn error_mapping(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> IndexMap<u16, String> {
+pub(super) fn error_mapping(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> IndexMap<u16, String> {
     let mut mapping = IndexMap::new();
     for (status, text) in &spec.error_mapping {
         match status.parse::<u16>() {

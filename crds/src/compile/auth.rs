@@ -79,8 +79,19 @@ pub(super) fn secret(reference: &SecretKeyRef, at: &FieldPath, sink: &mut Diagno
     CredentialRef { name: name.clone(), key: key.clone() }
 }
 
+/// Returns whether a request may set a header of this name.
+pub(super) fn is_request_header(name: &str) -> bool {
+    header_name_problem(name).is_none()
+}
+
 /// Checks a header name: a token (RFC 9110) that is not managed by the connection.
 pub(super) fn header_name(name: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
+    if let Some((message, remedy)) = header_name_problem(name) {
+        sink.error(at, message, remedy);
+    }
+}
+
+fn header_name_problem(name: &str) -> Option<(&'static str, &'static str)> {
     const OWNED: &[&str] = &[
         "connection",
         "content-length",
@@ -95,9 +106,11 @@ pub(super) fn header_name(name: &str, at: &FieldPath, sink: &mut DiagnosticSink<
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let lower = name.to_ascii_lowercase();
     if name.is_empty() || !name.chars().all(token) {
-        sink.error(at, "is not a valid header name", "use letters, digits and -");
+        Some(("is not a valid header name", "use letters, digits and -"))
     } else if OWNED.contains(&lower.as_str()) || lower.starts_with("proxy-") {
-        sink.error(at, "this header is managed by the connection", "remove it");
+        Some(("this header is managed by the connection", "remove it"))
+    } else {
+        None
     }
 }
 

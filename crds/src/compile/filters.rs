@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tamis_config::Reason;
 use tamis_engine::{CompileOptions, Compiled, Enforcement, PatternBudget, ResponseType, ToolFilter, ToolKind};
 
-use super::service::{Service, Services};
+use super::service::Services;
 use super::unusable::Unusables;
 use super::{Part, duplicate_names};
 use crate::diagnostic::did_you_mean;
@@ -141,7 +141,7 @@ impl<'r> Sets<'r> {
                 return;
             }
         };
-        if service.lacks_aliases || service.is_followed() {
+        if service.lacks_aliases || !service.knows_tools() {
             return;
         }
         let tools: HashSet<&str> = service.tools().collect();
@@ -251,7 +251,7 @@ impl<'r> Sets<'r> {
             let origin = &service.resource.origin;
             for tool in service.own_tools() {
                 if let (Some(filter), false) = (service.embedded(tool), self.is_checked(origin, tool)) {
-                    let path = Service::embedded_path(tool);
+                    let path = service.embedded_path(tool);
                     let conditions = unused(tool, Enforcement::Advisory, service.response_type(tool));
                     self.judge(origin, &path, tool, filter, conditions);
                 }

@@ -14,6 +14,7 @@ mod filters;
 mod follow;
 mod groups;
 mod mcp;
+mod openapi;
 mod pause;
 mod plan;
 mod resources;
@@ -21,6 +22,7 @@ mod schema;
 mod selection;
 mod service;
 mod size;
+mod source;
 mod stale;
 mod template;
 #[cfg(test)]
@@ -42,6 +44,7 @@ use crate::resources::{GatewayGroupSpec, ObjectName, Resources};
 use crate::{Diagnostic, Loaded, ParsedFile, Resource};
 pub use bundle::Bundled;
 pub use pause::{Paused, pause};
+pub use source::openapi::{ApiReport, ApiTool, examine_api};
 
 /// The inputs of the compile step besides the resources.
 #[derive(Debug, Clone, Copy, Default)]
@@ -187,7 +190,8 @@ fn run(resources: &Resources, env: &CompileEnv<'_>, incomplete: bool) -> Compila
     let mut own = Vec::new();
     let customs = custom::CustomToolsIndex::new(&resources.tools, &mut own);
     let contents = content::ContentIndex::new(&resources.prompts, &resources.contents, &mut own);
-    let services = service::Services::new(&resources.manifests, (&customs, &contents), &unusable, env, &mut own);
+    let manifests = (&resources.manifests[..], &resources.apis[..]);
+    let services = service::Services::new(manifests, (&customs, &contents), &unusable, env, &mut own);
     if !incomplete {
         customs.references(&services, &unusable, &mut own);
         contents.references(&services, &unusable, &mut own);

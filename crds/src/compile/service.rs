@@ -15,10 +15,12 @@ use super::content::ContentIndex;
 use super::credentials::ACCOUNT_HEADERS;
 use super::custom::CustomToolsIndex;
 use super::unusable::Unusables;
-use super::{CompileEnv, action, auth, duplicate_names, mcp, size};
+use super::{CompileEnv, action, auth, duplicate_names, mcp, openapi, size};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
-use crate::resources::{ActionSpec, AuthSpec, AuthType, HttpSpec, ServiceManifestSpec, ServiceRef, SourceSpec};
+use crate::resources::{
+    ActionSpec, ApiDocument, AuthSpec, AuthType, HttpSpec, ServiceManifestSpec, ServiceRef, SourceSpec,
+};
 use crate::sink::DiagnosticSink;
 use crate::{Diagnostic, Resource};
 
@@ -27,6 +29,8 @@ pub(super) struct Service<'r> {
     pub(super) resource: &'r Arc<Resource<ServiceManifestSpec>>,
     /// The document, or the reason why the manifest has errors.
     pub(super) document: Result<(Digest, Arc<ServiceDocument>), Reason>,
+    /// The tools of an OpenAPI document and the shapes of their outputs. `None` if the document cannot be read.
+    converted: Option<IndexMap<String, Option<ResponseType>>>,
     /// The wrapped tool of each tool of CustomTools.
     aliases: BTreeMap<String, String>,
     /// Whether CustomTools of the service have errors or cannot be read.
@@ -46,17 +50,27 @@ impl Service<'_> {
 
     /// Returns the tool names in the order of the manifest.
     pub(super) fn own_tools(&self) -> impl Iterator<Item = &str> {
-        self.resource.spec.source().into_iter().flat_map(SourceSpec::tools)
+        let source = self.resource.spec.source().filter(|source| !matches!(source, SourceSpec::OpenApi(_)));
+        let converted = self.converted.iter().flat_map(IndexMap::keys).map(String::as_str);
+        source.into_iter().flat_map(SourceSpec::tools).chain(converted)
     }
 
-    /// Returns whether the tools are those that an MCP server lists at run time, so that they are not known.
-    pub(super) fn is_followed(&self) -> bool {
-        matches!(self.resource.spec.source(), Some(SourceSpec::Mcp(mcp)) if mcp.follow == Some(true))
+    /// Returns whether the tools are known. Those that an MCP server lists at run time are not, nor are those of an OpenAPI
+    /// document that cannot be read.
+    pub(super) fn knows_tools(&self) -> bool {
+        match self.resource.spec.source() {
+            Some(SourceSpec::Mcp(mcp)) => mcp.follow != Some(true),
+            Some(SourceSpec::OpenApi(_)) => self.converted.is_some(),
+            Some(SourceSpec::Http(_)) | None => true,
+        }
     }
 
     /// Returns the declared shape of a tool's output.
     pub(super) fn response_type(&self, tool: &str) -> Option<ResponseType> {
         let tool = self.aliases.get(tool).map_or(tool, String::as_str);
+        if let Some(kind) = self.converted.as_ref().and_then(|tools| tools.get(tool)) {
+            return *kind;
+        }
         self.resource.spec.source()?.response(tool)?.kind
     }
 
@@ -66,8 +80,16 @@ impl Service<'_> {
     }
 
     /// Returns the path of [`Service::embedded`].
-    pub(super) fn embedded_path(tool: &str) -> FieldPath {
-        FieldPath::spec(["http", "actions", tool, "response", "filter"])
+    pub(super) fn embedded_path(&self, tool: &str) -> FieldPath {
+        match self.resource.spec.source() {
+            Some(SourceSpec::OpenApi(openapi)) => {
+                let name = openapi.override_of(tool).map_or(tool, |(name, _)| name);
+                FieldPath::spec(["openapi", "overrides", name, "response", "filter"])
+            }
+            Some(SourceSpec::Http(_) | SourceSpec::Mcp(_)) | None => {
+                FieldPath::spec(["http", "actions", tool, "response", "filter"])
+            }
+        }
     }
 }
 
@@ -79,7 +101,7 @@ pub(super) struct Services<'r> {
 
 impl<'r> Services<'r> {
     pub(super) fn new(
-        manifests: &'r [Arc<Resource<ServiceManifestSpec>>],
+        (manifests, apis): (&'r [Arc<Resource<ServiceManifestSpec>>], &[Arc<ApiDocument>]),
         (customs, contents): (&CustomToolsIndex<'r>, &ContentIndex<'r>),
         unusable: &Unusables<'r>,
         env: &CompileEnv<'_>,
@@ -89,7 +111,10 @@ impl<'r> Services<'r> {
         let mut services = Self { by_ref: HashMap::new(), all: Vec::new() };
         for resource in manifests {
             let mut sink = DiagnosticSink::new(&resource.origin, diagnostics);
-            let mut document = document(resource, env, &mut sink);
+            let (mut document, is_known) = document(resource, apis, env, &mut sink);
+            let is_openapi = matches!(resource.spec.source(), Some(SourceSpec::OpenApi(_)));
+            let kinds = || document.tools.iter().map(|(name, tool)| (name.clone(), tool.response_type)).collect();
+            let converted = (is_openapi && is_known).then(kinds);
             let mut failed = sink.failed.then_some(Reason::InvalidManifest);
             let name = resource.spec.name.as_deref().unwrap_or(&resource.name.name);
             let key = (resource.name.namespace.as_str(), name, resource.spec.version.as_str());
@@ -123,7 +148,7 @@ impl<'r> Services<'r> {
                 |(name, tool): (&String, &ServiceTool)| tool.alias().map(|alias| (name.clone(), alias.tool.clone()));
             let aliases = document.tools.iter().filter_map(made).collect();
             let document = failed.map_or_else(|| Ok((Digest::of(&json), Arc::new(document))), Err);
-            services.all.push(Service { resource, document, aliases, lacks_aliases });
+            services.all.push(Service { resource, document, converted, aliases, lacks_aliases });
         }
         services
     }
@@ -155,11 +180,13 @@ impl<'r> Services<'r> {
     }
 }
 
-fn document(
+/// Also returns whether the tools are known.
+fn document<'s>(
     resource: &Resource<ServiceManifestSpec>,
+    apis: &'s [Arc<ApiDocument>],
     env: &CompileEnv<'_>,
-    sink: &mut DiagnosticSink<'_>,
-) -> ServiceDocument {
+    sink: &mut DiagnosticSink<'s>,
+) -> (ServiceDocument, bool) {
     let spec = &resource.spec;
     let name = spec.name.clone().unwrap_or_else(|| resource.name.name.clone());
     for (field, text) in [("name", &name), ("version", &spec.version)] {
@@ -171,21 +198,30 @@ fn document(
             );
         }
     }
-    if spec.http.is_some() && spec.mcp.is_some() {
-        let error = "`http` and `mcp` are mutually exclusive";
-        sink.error(&FieldPath::spec(["mcp"]), error, "remove one of them, or write two manifests");
+    let sources: Vec<&str> = spec.sources().collect();
+    if let [first, second, ..] = sources[..] {
+        let error = format!("`{first}` and `{second}` are mutually exclusive");
+        sink.error(&FieldPath::spec([second]), error, "remove one of them, or write two manifests");
     }
+    // The manifest has an error, so this source is never published.
+    let nowhere = || HttpSource { base_url: String::new(), auth: None };
+    let mut is_known = true;
     let (source, tools) = match spec.source() {
         Some(SourceSpec::Http(http)) => {
             let (source, tools) = http_source(http, sink);
             (Source::Http(source), tools)
         }
         Some(SourceSpec::Mcp(server)) => mcp::compile(server, env, sink),
+        Some(SourceSpec::OpenApi(api)) => {
+            let compiled = openapi::compile(api, apis, env, sink);
+            is_known = compiled.is_some();
+            let (source, tools) = compiled.unwrap_or_else(|| (nowhere(), IndexMap::new()));
+            (Source::Http(source), tools)
+        }
         None => {
-            let remedy = "add `http` or `mcp`, the only ones implemented yet";
+            let remedy = "add `http`, `mcp` or `openapi`, the only ones implemented yet";
             sink.because(Reason::UnsupportedSource).error(&FieldPath::spec([]), "has no source", remedy);
-            // The manifest has an error, so this source is never published.
-            (Source::Http(HttpSource { base_url: String::new(), auth: None }), IndexMap::new())
+            (Source::Http(nowhere()), IndexMap::new())
         }
     };
     let mut document = ServiceDocument {
@@ -199,7 +235,7 @@ fn document(
         content: ServiceContent::default(),
     };
     document.format_version = lowest_service_version(&document);
-    document
+    (document, is_known)
 }
 
 fn http_source(http: &HttpSpec, sink: &mut DiagnosticSink<'_>) -> (HttpSource, IndexMap<String, ServiceTool>) {
@@ -248,26 +284,31 @@ pub(super) fn tool_name(name: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_
 pub(super) const QUERY: &str = "move parameters to `request.query`";
 
 /// Checks the URL of an upstream. `instead`: the remedy for a query.
-pub(super) fn base_url(text: &str, at: &FieldPath, instead: &str, sink: &mut DiagnosticSink<'_>) {
+pub(super) fn base_url(text: &str, at: &FieldPath, instead: &'static str, sink: &mut DiagnosticSink<'_>) {
+    for (message, remedy) in base_url_problems(text, instead) {
+        sink.error(at, message, remedy);
+    }
+}
+
+/// Returns what is wrong with the URL of an upstream, each with the remedy.
+pub(super) fn base_url_problems(text: &str, instead: &'static str) -> Vec<(String, &'static str)> {
     let Ok(url) = Url::parse(text) else {
-        return sink.error(at, "is not a URL", "write https://HOST");
+        return vec![("is not a URL".to_owned(), "write https://HOST")];
     };
     if !matches!(url.scheme(), "http" | "https") {
-        return sink.error(at, format!("unsupported scheme {}", url.scheme()), "write https://HOST");
+        return vec![(format!("unsupported scheme {}", url.scheme()), "write https://HOST")];
     }
+    let mut problems = Vec::new();
+    let mut problem = |message: &str, remedy| problems.push((message.to_owned(), remedy));
     // An empty `?` or `#` is rejected too: text after it would not be part of the path.
     if url.query().is_some() || url.fragment().is_some() {
-        sink.error(at, "must have no query and no fragment", instead);
+        problem("must have no query and no fragment", instead);
     }
     if !url.username().is_empty() || url.password().is_some() {
-        sink.error(at, "must have no user and no password", "use `auth` with a secretRef");
+        problem("must have no user and no password", "use `auth` with a secretRef");
     }
     if text.contains(['{', '}', ' ', '\\']) || text.chars().any(char::is_control) {
-        sink.error(
-            at,
-            "must have no brace, space or backslash",
-            "write the host out, because arguments cannot change it",
-        );
+        problem("must have no brace, space or backslash", "write the host out, because arguments cannot change it");
     }
     let near = match url.host() {
         Some(Host::Domain(name)) => {
@@ -280,6 +321,7 @@ pub(super) fn base_url(text: &str, at: &FieldPath, instead: &str, sink: &mut Dia
         None => false,
     };
     if url.scheme() == "http" && !near {
-        sink.error(at, "http is allowed for loopback and in-cluster names only", "use https");
+        problem("http is allowed for loopback and in-cluster names only", "use https");
     }
+    problems
 }

@@ -18,6 +18,7 @@ mod floors;
 mod keep_or_stop;
 mod manifests;
 mod mcp;
+mod openapi;
 mod pause;
 mod programs;
 mod refused;

@@ -137,7 +137,7 @@ impl<'r> Exposer<'_, 'r> {
         let service = service.filter(|_| !chosen.none)?;
         let base = base_of(tool, declared);
         let filter = service.embedded(base)?;
-        let path = Service::embedded_path(base);
+        let path = service.embedded_path(base);
         Some(Candidate { name: base, filter, origin: &service.resource.origin, path, set: MANIFEST.to_owned() })
     }
 

@@ -73,6 +73,10 @@ fn entries() -> Json {
     json!({ "maxProperties": MAX_ENTRIES })
 }
 
+fn entries_of_a_list() -> Json {
+    json!({ "maxItems": MAX_ENTRIES })
+}
+
 /// A list of distinct names of filter sets. The order matters, so the API server must not treat it as a set.
 fn set_names() -> Json {
     json!({
@@ -177,7 +181,10 @@ fn manifest() -> Vec<(&'static str, Json)> {
     vec![
         (
             "ServiceManifestSpec",
-            rules([(sources, "must have exactly one source; set `http` or `mcp`, the only ones implemented yet")]),
+            rules([(
+                sources,
+                "must have exactly one source; set `http`, `mcp` or `openapi`, the only ones implemented yet",
+            )]),
         ),
         ("ServiceManifestSpec.name", text(MAX_NAME)),
         ("ServiceManifestSpec.version", text(MAX_NAME)),
@@ -205,6 +212,25 @@ fn manifest() -> Vec<(&'static str, Json)> {
                 ),
             ]),
         ),
+        (
+            "OpenApiSpec",
+            rules([
+                (
+                    "!has(self.file)",
+                    "`file` names a file next to the manifest, and a cluster has none; write the document into `inline`",
+                ),
+                ("has(self.inline) || has(self.file)", "must have a document; write it into `inline`"),
+            ]),
+        ),
+        ("OpenApiSpec.file", text(MAX_NAME)),
+        ("OpenApiSpec.baseUrl", upstream_url("move parameters to `request.query`")),
+        ("OpenApiSpec.overrides", json!({ "maxProperties": MAX_ENTRIES, "x-kubernetes-map-type": "atomic" })),
+        ("OperationsSpec.include", entries_of_a_list()),
+        ("OperationsSpec.exclude", entries_of_a_list()),
+        ("OperationsSpec.include.*", text(MAX_URL)),
+        ("OperationsSpec.exclude.*", text(MAX_URL)),
+        ("OverrideSpec.name", text(64)),
+        ("OverrideSpec.errorMapping", entries()),
         ("McpSpec.command", json!({ "minItems": 1, "maxItems": MAX_WORDS })),
         ("McpSpec.command.*", text(4096)),
         ("McpSpec.env", json!({ "maxItems": MAX_WORDS })),

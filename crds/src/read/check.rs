@@ -6,8 +6,8 @@ use crate::definitions::MAX_TOOLS;
 use crate::origin::FieldPath;
 use crate::resources::{
     BundlePartSpec, ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LimitsSpec, Memory,
-    NamespacesFrom, OutputLimitsSpec, PromptsSpec, Quantity, ResourcesSpec, ServiceManifestSpec, ServiceRef,
-    SourceSpec, TokensSpec, ToolsFiltersSpec,
+    NamespacesFrom, OperationsSpec, OutputLimitsSpec, PromptsSpec, Quantity, ResourcesSpec, ServiceManifestSpec,
+    ServiceRef, SourceSpec, TokensSpec, ToolsFiltersSpec,
 };
 use crate::sink::DiagnosticSink;
 use serde::de::DeserializeOwned;
@@ -17,6 +17,8 @@ use url::{Host, Url};
 
 /// The longest timeout of a call: an hour.
 const MAX_TIMEOUT_MS: u64 = 3_600_000;
+/// The most patterns that choose operations, and the most overrides.
+const MAX_PATTERNS: usize = 256;
 /// The largest output that can be configured.
 const MAX_RESPONSE_BYTES: u64 = 1 << 30;
 
@@ -49,6 +51,14 @@ impl Spec for ServiceManifestSpec {
                 if !follows && mcp.tools.is_none() {
                     let remedy = "run `tamis import mcp` to pin the server's tools, or write `follow: true`";
                     sink.error(&at, "is missing", remedy);
+                }
+            }
+            Some(SourceSpec::OpenApi(openapi)) => {
+                at_most(MAX_PATTERNS, openapi.overrides.len(), &FieldPath::spec(["openapi", "overrides"]), sink);
+                if let Some(OperationsSpec { include, exclude }) = &openapi.operations {
+                    let at = FieldPath::spec(["openapi", "operations"]);
+                    at_most(MAX_PATTERNS, include.as_ref().map_or(0, Vec::len), &at.key("include"), sink);
+                    at_most(MAX_PATTERNS, exclude.len(), &at.key("exclude"), sink);
                 }
             }
             None => {}

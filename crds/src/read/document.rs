@@ -268,7 +268,10 @@ impl<'a> Reader<'a> {
                 return None;
             }
             // kimbap's manifests have a name; the flat format uses the file's name.
-            let own = ["baseUrl", "http", "mcp"].iter().find_map(|key| spec.value.get(key)).and(spec.value.get("name"));
+            let own = ["baseUrl", "http", "mcp", "openapi"]
+                .iter()
+                .find_map(|key| spec.value.get(key))
+                .and(spec.value.get("name"));
             let name = own.and_then(Node::as_source).map_or_else(|| self.file_name(), slug);
             return Some((ObjectName { namespace: DEFAULT_NAMESPACE.to_owned(), name }, true));
         };

@@ -11,7 +11,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("Chart.yaml", "apiVersion: v2\nname: a\ndescription: A chart\ntype: application\nversion: 0.1.0\n"),
     ("ci.yaml", "kind: pipeline\ntype: docker\nsteps: [{name: build}]\n"),
     ("mkdocs.yml", "site_name: a\nnav: [index.md]\n"),
-    ("openapi.json", r#"{"openapi": "3.1.0", "info": {"title": "a", "version": "1"}, "paths": {}}"#),
+    ("asyncapi.json", r#"{"asyncapi": "3.0.0", "info": {"title": "a", "version": "1"}, "channels": {}}"#),
     ("answer.json", r#"[{"number": 1, "title": "kind of"}]"#),
     ("numbers.json", "[1, [2], []]"),
     ("empty.json", "{}"),
@@ -90,4 +90,27 @@ fn one_notice_names_the_files() {
          values.yaml, docker-compose.yml, Chart.yaml and 9 more; {remedy}"
     );
     assert_eq!(said(&files), [many]);
+}
+
+#[test]
+fn openapi_documents_are_told_from_others() {
+    let table = [
+        ("openapi: 3.1.0\npaths: {}\n", true),
+        ("swagger: '2.0'\npaths: {}\n", true),
+        ("{\"openapi\": \"3.0.0\", \"info\": {}, \"tags\": [], \"service\": {\"name\": 1}}", true),
+        // What is meant for Tamis, or consists of several documents, is not one.
+        ("openapi: 3.1.0\nkind: ServiceManifest\n", false),
+        ("openapi: {}\n", false),
+        ("openapi: 3.1.0\n---\na: 1\n", false),
+        ("info: {}\npaths: {}\n", false),
+    ];
+    for (text, is_api) in table {
+        let read = parse_document("a.yaml", text.as_bytes());
+        assert_eq!(!read.resources.apis.is_empty(), is_api, "{text}");
+        assert!(
+            !is_api || (!read.is_broken() && !read.foreign && read.documents == 0),
+            "{text}: {:?}",
+            read.diagnostics
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! Parses bytes to resources: the kind of document, its spelling, its shape and its types.
 
+pub(crate) mod api;
 mod check;
 mod document;
 mod foreign;
@@ -19,7 +20,7 @@ pub(crate) use foreign::notice;
 pub use published::document_schema;
 pub(crate) use shape::excerpt;
 
-use crate::resources::{ObjectName, Unusable};
+use crate::resources::{ApiDocument, ObjectName, Unusable};
 use crate::yaml;
 use crate::{Diagnostic, Resources};
 
@@ -70,10 +71,13 @@ impl ParsedFile {
 pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
     let file: Arc<str> = file.into();
     let read = match yaml::parse(&file, bytes) {
-        Ok(documents) if foreign::is_foreign(&documents) => {
-            ParsedFile { foreign: true, ..documents_of(file, Vec::new(), false) }
-        }
-        Ok(documents) => documents_of(file, documents, false),
+        Ok(documents) => match api::only(documents) {
+            Ok(document) => api::file(ApiDocument { file, tree: Ok(document) }),
+            Err(documents) if foreign::is_foreign(&documents) => {
+                ParsedFile { foreign: true, ..documents_of(file, Vec::new(), false) }
+            }
+            Err(documents) => documents_of(file, documents, false),
+        },
         Err(diagnostic) => {
             let mut read = ParsedFile::broken(file, *diagnostic);
             // A group protects without being named, so note if the broken file may hold one.

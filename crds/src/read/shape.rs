@@ -25,7 +25,9 @@ pub(super) fn check(
 }
 
 /// The fields for the sources of a ServiceManifest that are not implemented.
-const SOURCES: &[&str] = &["spec.command", "spec.appleScript", "spec.openapi", "spec.graphql", "spec.grpc", "spec.llm"];
+const SOURCES: &[&str] = &["spec.command", "spec.appleScript", CONFIG_MAP, "spec.graphql", "spec.grpc", "spec.llm"];
+/// A reference to an OpenAPI document, for which there is another way.
+const CONFIG_MAP: &str = "spec.openapi.configMapRef";
 
 struct Checker<'a> {
     file: &'a Arc<str>,
@@ -38,7 +40,8 @@ impl Checker<'_> {
         let at = node.position;
         match (view.shape(node).1, &node.value) {
             (Shape::Later, _) => {
-                let error = Diagnostic::error(self.file, at, field, "is not implemented yet", "remove it");
+                let remedy = if field == CONFIG_MAP { "write the document into `inline`" } else { "remove it" };
+                let error = Diagnostic::error(self.file, at, field, "is not implemented yet", remedy);
                 self.diagnostics.push(if SOURCES.contains(&field) {
                     error.because(Reason::UnsupportedSource)
                 } else {

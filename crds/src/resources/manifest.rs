@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tamis_engine::{JsonText, ResponseType, ToolFilter};
 
-use super::{Later, McpSpec, ResourceStatus, SecretKeyRef};
+use super::{Later, McpSpec, OpenApiSpec, ResourceStatus, SecretKeyRef};
 
 /// Describes an API and its tools. Set exactly one of `http`, `command`, `appleScript`, `openapi`, `graphql`, `grpc`, `mcp`
-/// and `llm`. Only `http` and `mcp` are implemented yet.
+/// and `llm`. Only `http`, `mcp` and `openapi` are implemented yet.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "tamis.dev",
@@ -56,9 +56,9 @@ pub struct ServiceManifestSpec {
     /// Not implemented yet: scripts on macOS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apple_script: Option<Later>,
-    /// Not implemented yet: an OpenAPI document.
+    /// An OpenAPI document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub openapi: Option<Later>,
+    pub openapi: Option<OpenApiSpec>,
     /// Not implemented yet: a GraphQL schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graphql: Option<Later>,
@@ -81,6 +81,8 @@ pub enum SourceSpec<'m> {
     Http(&'m HttpSpec),
     /// `mcp`: an MCP server.
     Mcp(&'m McpSpec),
+    /// `openapi`: an OpenAPI document.
+    OpenApi(&'m OpenApiSpec),
 }
 
 impl ServiceManifestSpec {
@@ -91,22 +93,32 @@ impl ServiceManifestSpec {
         // Names every field, so that one that becomes a source does not compile until it is returned.
         let Self { name: _, version: _, description: _, http, command, apple_script, openapi, graphql, grpc, mcp, llm } =
             self;
-        let unset: [&Option<Later>; 6] = [command, apple_script, openapi, graphql, grpc, llm];
+        let unset: [&Option<Later>; 5] = [command, apple_script, graphql, grpc, llm];
         if let Some(later) = unset.into_iter().flatten().next() {
             match *later {}
         }
-        http.as_ref().map(SourceSpec::Http).or(mcp.as_ref().map(SourceSpec::Mcp))
+        let (http, mcp) = (http.as_ref().map(SourceSpec::Http), mcp.as_ref().map(SourceSpec::Mcp));
+        http.or(mcp).or(openapi.as_ref().map(SourceSpec::OpenApi))
+    }
+
+    /// Returns the sources that the manifest names.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &'static str> {
+        let named = [("http", self.http.is_some()), ("mcp", self.mcp.is_some()), ("openapi", self.openapi.is_some())];
+        named.into_iter().filter(|(_, is_named)| *is_named).map(|(name, _)| name)
     }
 }
 
 impl<'m> SourceSpec<'m> {
-    /// Returns the tools that the manifest itself names, in its order.
+    /// Returns the tools that the manifest itself names, in its order. Those of an OpenAPI document have names of which the
+    /// manifest knows only the ones in `overrides`.
     pub fn tools(self) -> impl Iterator<Item = &'m str> {
-        let (actions, pinned) = match self {
-            Self::Http(http) => (Some(http.actions.keys()), None),
-            Self::Mcp(mcp) => (None, mcp.tools.as_ref().map(IndexMap::keys)),
+        let (actions, pinned, overrides) = match self {
+            Self::Http(http) => (Some(http.actions.keys()), None, None),
+            Self::Mcp(mcp) => (None, mcp.tools.as_ref().map(IndexMap::keys), None),
+            Self::OpenApi(openapi) => (None, None, Some(openapi.named())),
         };
-        actions.into_iter().flatten().chain(pinned.into_iter().flatten()).map(String::as_str)
+        let own = actions.into_iter().flatten().chain(pinned.into_iter().flatten()).map(String::as_str);
+        own.chain(overrides.into_iter().flatten())
     }
 
     /// Returns how the answers of a tool are read and filtered; `None` if the manifest does not say.
@@ -115,6 +127,7 @@ impl<'m> SourceSpec<'m> {
         match self {
             Self::Http(http) => http.actions.get(tool)?.response.as_ref(),
             Self::Mcp(_) => None,
+            Self::OpenApi(openapi) => openapi.override_of(tool)?.1.response.as_ref(),
         }
     }
 }

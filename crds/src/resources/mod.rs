@@ -10,6 +10,7 @@ mod filters;
 mod group;
 mod manifest;
 mod mcp;
+mod openapi;
 mod plan;
 mod pod;
 mod scaling;
@@ -40,6 +41,7 @@ pub use manifest::{
     RequestSpec, ResponseSpec, RetrySpec, RiskLevel, RiskSpec, ServiceManifest, ServiceManifestSpec, SourceSpec,
 };
 pub use mcp::{McpSpec, McpToolSpec};
+pub use openapi::{OpenApiSpec, OperationsSpec, OverrideSpec};
 pub use plan::{ConfigurationPlan, ConfigurationPlanSpec, PlanHeadersSpec, PlanTimeoutsSpec};
 pub use pod::{
     EnvSpec, PodResources, PodSpec, SpreadSpec, TaintEffect, TolerationOperator, TolerationSpec, WhenUnsatisfiable,
@@ -54,7 +56,9 @@ pub use status::{
 };
 pub use tools::{CustomToolSpec, CustomTools, CustomToolsSpec};
 
+use crate::Diagnostic;
 use crate::origin::Origin;
+use crate::yaml::Node;
 
 /// The `apiVersion` of every kind.
 pub const API_VERSION: &str = "tamis.dev/v1alpha1";
@@ -130,6 +134,17 @@ pub struct Resources {
     pub contents: Vec<Arc<Resource<ResourcesSpec>>>,
     /// Documents that exist but cannot be read: invalid, which is not the same as absent.
     pub unusable: Vec<Arc<Unusable>>,
+    /// OpenAPI documents in files, which manifests may name.
+    pub apis: Vec<Arc<ApiDocument>>,
+}
+
+/// An OpenAPI document in a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApiDocument {
+    /// The file, as the caller named its folder.
+    pub file: Arc<str>,
+    /// The document, or why it cannot be read.
+    pub(crate) tree: Result<Node, Box<Diagnostic>>,
 }
 
 /// A document that cannot be read. Whatever relies on it keeps the last known good state, or stops. The document is never
@@ -160,6 +175,12 @@ fn without_tools(spec: &mut ServiceManifestSpec) {
         Some(SourceSpec::Mcp(_)) => {
             if let Some(tools) = spec.mcp.as_mut().and_then(|mcp| mcp.tools.as_mut()) {
                 tools.clear();
+            }
+        }
+        Some(SourceSpec::OpenApi(_)) => {
+            if let Some(openapi) = &mut spec.openapi {
+                openapi.inline = None;
+                openapi.overrides.clear();
             }
         }
         None => {}
@@ -224,5 +245,6 @@ impl Resources {
         self.prompts.extend(other.prompts.iter().cloned());
         self.contents.extend(other.contents.iter().cloned());
         self.unusable.extend(other.unusable.iter().cloned());
+        self.apis.extend(other.apis.iter().cloned());
     }
 }

@@ -20,6 +20,8 @@ use crate::Diagnostic;
 
 /// Maximum size of a file in bytes. A larger file is rejected before it is read.
 pub const MAX_FILE_BYTES: u64 = 16 << 20;
+/// Maximum size of a file with an OpenAPI document in bytes.
+pub const MAX_API_BYTES: u64 = 64 << 20;
 /// Maximum nesting depth of a document.
 pub const MAX_DEPTH: usize = 100;
 /// Maximum number of nodes and bytes of text that aliases may add to a file.
@@ -33,7 +35,15 @@ pub const MAX_ALIAS_EXPANSION: usize = 1 << 20;
 /// # Errors
 /// One diagnostic: parsing stops at a syntax error, because the rest cannot be trusted.
 pub fn parse(file: &Arc<str>, bytes: &[u8]) -> Result<Vec<Node>, Box<Diagnostic>> {
-    let text = decode(file, bytes)?;
+    parse_within(file, bytes, MAX_FILE_BYTES)
+}
+
+/// Parses a file of at most `limit` bytes, as [`parse`] does.
+///
+/// # Errors
+/// One diagnostic, as for [`parse`].
+pub(crate) fn parse_within(file: &Arc<str>, bytes: &[u8], limit: u64) -> Result<Vec<Node>, Box<Diagnostic>> {
+    let text = decode(file, bytes, limit)?;
     if file.to_ascii_lowercase().ends_with(".json") {
         json::parse(file, text).map(|node| node.into_iter().collect())
     } else {
@@ -50,11 +60,11 @@ pub(crate) fn parse_json(file: &Arc<str>, text: &str) -> Result<Option<Node>, Bo
 }
 
 /// Decodes UTF-8 without a byte order mark and without control characters.
-fn decode<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnostic>> {
+fn decode<'a>(file: &Arc<str>, bytes: &'a [u8], limit: u64) -> Result<&'a str, Box<Diagnostic>> {
     let error =
         |position, message: &str, remedy: &str| Box::new(Diagnostic::error(file, position, "", message, remedy));
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(error(Position::START, &too_large(bytes.len() as u64), "split it into several files"));
+    if bytes.len() as u64 > limit {
+        return Err(error(Position::START, &too_large(bytes.len() as u64, limit), "split it into several files"));
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err(error(Position::START, "the file is UTF-16", "save it as UTF-8"));
@@ -77,7 +87,7 @@ fn decode<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnosti
     Ok(text)
 }
 
-/// Returns the message for a file beyond [`MAX_FILE_BYTES`].
-pub(crate) fn too_large(bytes: u64) -> String {
-    format!("the file has {bytes} bytes, more than the {MAX_FILE_BYTES} that are read")
+/// Returns the message for a file beyond its limit.
+pub(crate) fn too_large(bytes: u64, limit: u64) -> String {
+    format!("the file has {bytes} bytes, more than the {limit} that are read")
 }

@@ -148,7 +148,7 @@ pub(super) const LATER: &[Case] = &[
     ),
     yaml(
         "Other sources",
-        document!("ServiceManifest", "  version: 1.0.0\n  openapi: {configMapRef: {name: petstore}}\n"),
+        document!("ServiceManifest", "  version: 1.0.0\n  graphql: {configMapRef: {name: github}}\n"),
     ),
     yaml(
         "A program that gets a credential of the gateway",

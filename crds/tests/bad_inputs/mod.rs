@@ -2,6 +2,7 @@
 
 mod documents;
 mod files;
+mod openapi;
 
 /// One file that has something wrong with it.
 pub(crate) struct Case {
@@ -35,6 +36,7 @@ pub(crate) const SECTIONS: &[(&str, &[Case])] = &[
     ("Prompts and resources", documents::CONTENT),
     ("References", documents::REFERENCES),
     ("Bundles", documents::BUNDLES),
+    ("OpenAPI documents", openapi::OPENAPI),
 ];
 
 /// The input as the page can show it: bytes that are no text, and characters that cannot be seen, as escapes.

@@ -126,10 +126,18 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (mcp(&json!({ "tools": { "a": { "inputSchema": {}, "response": {} } } })), "response"),
         (mcp(&json!({ "auth": { "type": "bearer" } })), "`secretRef: {name: .., key: ..}` is required"),
         (object("ServiceManifest", "m", &json!({ "version": 1 })), "spec.version"),
-        (object("ServiceManifest", "m", &json!({ "version": "", "openapi": {} })), "spec.version"),
+        (object("ServiceManifest", "m", &json!({ "version": "", "graphql": {} })), "spec.version"),
+        (
+            object("ServiceManifest", "m", &json!({ "version": "1", "graphql": {} })),
+            "`graphql` is not implemented yet; remove it",
+        ),
         (
             object("ServiceManifest", "m", &json!({ "version": "1", "openapi": {} })),
-            "`openapi` is not implemented yet; remove it",
+            "must have a document; write it into `inline`",
+        ),
+        (
+            object("ServiceManifest", "m", &json!({ "version": "1", "openapi": { "file": "a.yaml" } })),
+            "a cluster has none; write the document into `inline`",
         ),
         (
             object("ServiceManifest", "m", &json!({ "version": "1", "llm": { "a": 1 } })),

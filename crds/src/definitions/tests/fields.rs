@@ -11,7 +11,7 @@ use super::super::structural::{OPEN, RULES};
 use super::{schemas, walk};
 
 /// Where any JSON may stand, or text or a list, which the policy on filters tells apart.
-const ANY: [&str; 25] = [
+const ANY: [&str; 32] = [
     "CustomTools.spec.customTools.*.arguments.*",
     "CustomTools.spec.customTools.*.input",
     "Prompts.spec.prompts.*.result",
@@ -31,6 +31,13 @@ const ANY: [&str; 25] = [
     "ServiceManifest.spec.mcp.tools.*.annotations",
     "ServiceManifest.spec.mcp.tools.*.inputSchema",
     "ServiceManifest.spec.mcp.tools.*.outputSchema",
+    "ServiceManifest.spec.openapi.inline",
+    "ServiceManifest.spec.openapi.overrides.*.response.filter.*.output.format",
+    "ServiceManifest.spec.openapi.overrides.*.response.filter.*.patches.*.value",
+    "ServiceManifest.spec.openapi.overrides.*.response.filter.*.test.value",
+    "ServiceManifest.spec.openapi.overrides.*.response.filter.output.format",
+    "ServiceManifest.spec.openapi.overrides.*.response.filter.patches.*.value",
+    "ServiceManifest.spec.openapi.overrides.*.response.filter.test.value",
     "ToolsFilters.spec.filters.*.*.output.format",
     "ToolsFilters.spec.filters.*.*.patches.*.value",
     "ToolsFilters.spec.filters.*.*.test.value",

@@ -28,22 +28,22 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    /// Parses `request.headers`, which take precedence over the default headers.
+    /// Parses `request.headers`, which take precedence over the default headers. `media_type`: that of the body, if there is one.
     ///
     /// # Errors
     /// For a name or text that is not valid in a header, and a `{name}` that is not an argument.
     pub(super) fn parse(
         field: &str,
         (tool, call): (&ServiceTool, &HttpCall),
-        has_body: bool,
+        media_type: Option<&'static str>,
         origin: &Origin,
         known: &impl Fn(&str) -> bool,
     ) -> Result<Self, InvalidService> {
         let (mut fixed, mut varying) = (for_every_request(origin), Vec::new());
         let text = tool.response_type == Some(ResponseType::Text);
         fixed.insert(ACCEPT, HeaderValue::from_static(if text { "*/*" } else { "application/json, */*;q=0.5" }));
-        if has_body {
-            fixed.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(media_type) = media_type {
+            fixed.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         }
         for (name, value) in &call.request.headers {
             let at = format!("{field}.request.headers.{name}");

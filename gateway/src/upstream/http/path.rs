@@ -1,10 +1,12 @@
 //! Paths of requests. An argument fills its placeholder in one segment, and cannot leave the segment.
 
+use indexmap::IndexMap;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use tamis_config::HttpCall;
 
+use super::render::MAX_URL;
 use crate::upstream::syntax::{encoded, push_encoded};
-use crate::upstream::template::{Part, Template, Values, invalid_argument};
+use crate::upstream::template::{Part, Template, Text, Values, check_length, invalid_argument, text};
 use crate::upstream::{InvalidService, UpstreamError};
 
 /// The literal text of a path stays as it is, except for characters that no URL may hold.
@@ -26,6 +28,8 @@ const LITERAL: &AsciiSet = &CONTROLS
 pub(super) struct Path {
     /// Percent-encoded.
     segments: Vec<Template>,
+    /// The text between the elements of a list, by argument.
+    separators: IndexMap<String, String>,
 }
 
 impl Path {
@@ -41,9 +45,14 @@ impl Path {
     ) -> Result<Self, InvalidService> {
         let path = path.strip_prefix('/').unwrap_or(path);
         if path.is_empty() {
-            return Ok(Self { segments: Vec::new() });
+            return Ok(Self { segments: Vec::new(), separators: IndexMap::new() });
         }
         let parameters = &call.request.path_params;
+        let separators = &call.request.separators;
+        if let Some((name, _)) = separators.iter().find(|(_, separator)| !separator.chars().all(is_separator)) {
+            let message = "must consist of A-Z a-z 0-9 - . _ ~ , ; and =";
+            return Err(InvalidService::new(format!("{field}.request.separators.{name}"), message));
+        }
         let segments = path.split('/').map(|segment| {
             let (places, unknown) = Template::parse(segment, |name| parameters.contains_key(name) || known(name));
             if let Some(name) = unknown.first() {
@@ -68,7 +77,7 @@ impl Path {
             }
             Ok(Template::from(parts))
         });
-        Ok(Self { segments: segments.collect::<Result<_, _>>()? })
+        Ok(Self { segments: segments.collect::<Result<_, _>>()?, separators: separators.clone() })
     }
 
     /// Appends the path to a base URL that ends without a slash.
@@ -84,11 +93,12 @@ impl Path {
                     return Err(invalid_argument(name, "is missing: the path needs it"));
                 }
             }
-            segment.write(values, url, |url, name, value| {
-                check(name, value)?;
-                push_encoded(url, value);
-                Ok(())
-            })?;
+            for part in segment.parts() {
+                match part {
+                    Part::Text(text) => url.push_str(text),
+                    Part::Argument(name) => self.argument(name, values, url)?,
+                }
+            }
             if let Some(name) = segment.arguments().last() {
                 let segment = &url[start..];
                 if segment.is_empty() {
@@ -101,6 +111,31 @@ impl Path {
         }
         Ok(())
     }
+}
+
+impl Path {
+    /// Appends one argument. A list is joined by its separator, or else by encoded commas.
+    fn argument(&self, name: &str, values: &Values<'_>, url: &mut String) -> Result<(), UpstreamError> {
+        let Some(json) = values.get(name) else { return Ok(()) };
+        let (elements, separator) = match text(name, json)? {
+            Text::One(value) => (vec![value], ""),
+            Text::Many(all) => (all, self.separators.get(name).map_or("%2C", String::as_str)),
+        };
+        for (index, element) in elements.iter().enumerate() {
+            check(name, element)?;
+            if index > 0 {
+                url.push_str(separator);
+            }
+            push_encoded(url, element);
+            check_length(url.len(), name, MAX_URL)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a separator may hold a character.
+fn is_separator(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-._~,;=".contains(c)
 }
 
 /// Returns whether a URL's parser reads a segment as `.` or `..`: it takes `%2e` for a dot (WHATWG URL, 4.4).

@@ -1,11 +1,13 @@
-//! Queries of requests.
+//! Queries and forms of requests.
 
+use indexmap::IndexMap;
 use percent_encoding::percent_decode_str;
+use serde_json::value::RawValue;
 use tamis_config::{ArgumentStyle, HttpCall, ServiceTool};
 
 use super::render::MAX_URL;
 use crate::upstream::syntax::{encoded, push_encoded};
-use crate::upstream::template::{Template, Text, Values, check_length, is_paging, text};
+use crate::upstream::template::{MAX_TEXT, Template, Text, Values, check_length, invalid_argument, is_paging, text};
 use crate::upstream::{InvalidService, UpstreamError};
 
 /// The query of a request, parsed.
@@ -64,7 +66,7 @@ impl Query {
     pub(super) fn write(&self, values: &Values<'_>, url: &mut String) -> Result<(), UpstreamError> {
         let mut separator = '?';
         for parameter in &self.parameters {
-            parameter.write(values, url, &mut separator)?;
+            parameter.write(values, url, &mut separator, MAX_URL)?;
         }
         Ok(())
     }
@@ -87,36 +89,116 @@ impl Query {
     }
 }
 
+/// The body of a form (`application/x-www-form-urlencoded`), parsed.
+#[derive(Debug)]
+pub(super) struct Form {
+    fields: Vec<Parameter>,
+}
+
+impl Form {
+    /// Parses `request.form`, or returns `None` for a request without one.
+    ///
+    /// # Errors
+    /// For a `{name}` that is not an argument.
+    pub(super) fn parse(
+        field: &str,
+        form: &IndexMap<String, String>,
+        known: &impl Fn(&str) -> bool,
+    ) -> Result<Option<Self>, InvalidService> {
+        let parse = |(name, value): (&String, &String)| {
+            let template = Template::strict(format!("{field}.{name}"), value, known)?.map_text(encoded);
+            Ok(Parameter { name: encoded(name).into(), template, style: ArgumentStyle::Repeat })
+        };
+        let fields = form.iter().map(parse).collect::<Result<Vec<_>, InvalidService>>()?;
+        Ok((!fields.is_empty()).then_some(Self { fields }))
+    }
+
+    /// Writes the body.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Argument`] for an argument that has no text.
+    pub(super) fn write(&self, values: &Values<'_>) -> Result<String, UpstreamError> {
+        let mut body = String::new();
+        // The first field follows a character that is removed again.
+        let mut separator = '&';
+        for field in &self.fields {
+            field.write(values, &mut body, &mut separator, MAX_TEXT)?;
+        }
+        if !body.is_empty() {
+            body.remove(0);
+        }
+        Ok(body)
+    }
+}
+
 impl Parameter {
-    fn write(&self, values: &Values<'_>, url: &mut String, separator: &mut char) -> Result<(), UpstreamError> {
-        let mut pair = |url: &mut String| {
+    fn write(
+        &self,
+        values: &Values<'_>,
+        url: &mut String,
+        separator: &mut char,
+        limit: usize,
+    ) -> Result<(), UpstreamError> {
+        let mut pair = |url: &mut String, key: Option<&str>| {
             url.push(std::mem::replace(separator, '&'));
             url.push_str(&self.name);
+            if let Some(key) = key {
+                // Encoded, so that no key ends the bracket or the name.
+                url.push_str("%5B");
+                push_encoded(url, key);
+                url.push_str("%5D");
+            }
             url.push('=');
         };
         let Some(name) = self.template.sole() else {
-            pair(url);
+            pair(url, None);
             return self.template.write(values, url, |url, _, text| {
                 push_encoded(url, text);
                 Ok(())
             });
         };
         // An absent argument and an empty list make no parameter.
-        match values.get(name).map(|json| text(name, json)).transpose()? {
-            None => {}
-            Some(Text::One(value)) => {
-                pair(url);
+        let Some(json) = values.get(name) else { return Ok(()) };
+        let joint = match self.style {
+            ArgumentStyle::Json => {
+                pair(url, None);
+                push_encoded(url, json);
+                return check_length(url.len(), name, limit);
+            }
+            ArgumentStyle::Deep => {
+                let members: IndexMap<String, &RawValue> = serde_json::from_str(json)
+                    .map_err(|_| invalid_argument(name, "is not an object, which the parameter needs"))?;
+                for (key, value) in members.iter().filter(|(_, value)| value.get() != "null") {
+                    let values = match text(name, value.get())? {
+                        Text::One(value) => vec![value],
+                        Text::Many(values) => values,
+                    };
+                    for value in values {
+                        pair(url, Some(key));
+                        push_encoded(url, &value);
+                        check_length(url.len(), name, limit)?;
+                    }
+                }
+                return Ok(());
+            }
+            ArgumentStyle::Repeat => None,
+            ArgumentStyle::Comma => Some(","),
+            ArgumentStyle::Space => Some("%20"),
+            ArgumentStyle::Pipe => Some("%7C"),
+        };
+        match text(name, json)? {
+            Text::One(value) => {
+                pair(url, None);
                 push_encoded(url, &value);
             }
-            Some(Text::Many(all)) => {
+            Text::Many(all) => {
                 for (i, value) in all.iter().enumerate() {
-                    if i == 0 || self.style == ArgumentStyle::Repeat {
-                        pair(url);
-                    } else {
-                        url.push(',');
+                    match joint {
+                        Some(joint) if i > 0 => url.push_str(joint),
+                        _ => pair(url, None),
                     }
                     push_encoded(url, value);
-                    check_length(url.len(), name, MAX_URL)?;
+                    check_length(url.len(), name, limit)?;
                 }
             }
         }

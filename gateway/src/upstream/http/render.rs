@@ -17,7 +17,7 @@ use url::Url;
 use super::body::Body;
 use super::headers::Headers;
 use super::path::Path;
-use super::query::Query;
+use super::query::{Form, Query};
 use crate::upstream::auth::AuthPlan;
 use crate::upstream::origin::{Origin, Target};
 use crate::upstream::template::{Values, check_length, invalid_argument, is_paging, properties};
@@ -40,6 +40,7 @@ pub(super) struct RequestPlan {
     query: Query,
     headers: Headers,
     body: Option<Body>,
+    form: Option<Form>,
 }
 
 /// A request without its authentication. It has no `Debug`, since its body may hold a credential.
@@ -70,6 +71,16 @@ impl RequestPlan {
         let (path, inline) = call.path.split_once('?').unwrap_or((&call.path, ""));
         let json = call.request.body.as_ref().map(|b| b.0.as_str());
         let body = Body::parse(&format!("{field}.request.body"), json, auth.and_then(AuthPlan::body_member), &known)?;
+        let form = Form::parse(&format!("{field}.request.form"), &call.request.form, &known)?;
+        if form.is_some() && body.is_some() {
+            let message = "cannot be combined with `body`, nor with authentication of type body";
+            return Err(InvalidService::new(format!("{field}.request.form"), message));
+        }
+        let media_type = match (&body, &form) {
+            (Some(_), _) => Some("application/json"),
+            (None, Some(_)) => Some("application/x-www-form-urlencoded"),
+            (None, None) => None,
+        };
         Ok(Self {
             method,
             template: path.into(),
@@ -78,8 +89,9 @@ impl RequestPlan {
             prefix: base.path().trim_end_matches('/').into(),
             path: Path::parse(field, path, call, &known)?,
             query: Query::parse(field, inline, (tool, call), auth.and_then(AuthPlan::query_parameter), &known)?,
-            headers: Headers::parse(field, (tool, call), body.is_some(), origin, &known)?,
+            headers: Headers::parse(field, (tool, call), media_type, origin, &known)?,
             body,
+            form,
         })
     }
 
@@ -99,9 +111,10 @@ impl RequestPlan {
         check_length(self.origin.len() + text.len(), "path or query", MAX_URL)?;
         let invalid = || invalid_argument("path", "does not give a valid URL");
         let target = Target::new(&self.origin, text).ok_or_else(invalid)?;
-        let body = match &self.body {
-            Some(body) => body.write(&values, secret.map(Secret::expose))?.map(Bytes::from),
-            None => None,
+        let body = match (&self.body, &self.form) {
+            (Some(body), _) => body.write(&values, secret.map(Secret::expose))?.map(Bytes::from),
+            (None, Some(form)) => Some(Bytes::from(form.write(&values)?)),
+            (None, None) => None,
         };
         Ok(Rendered { target, headers: self.headers.render(&values)?, body })
     }

@@ -133,6 +133,78 @@ fn lists_have_a_style() {
 }
 
 #[test]
+fn styles_of_openapi() {
+    let table = [
+        ("space", r#"{"a": ["x y", "&"]}"#, "?q%5B%5D=x%20y%20%26"),
+        ("pipe", r#"{"a": ["x|y", 2]}"#, "?q%5B%5D=x%7Cy%7C2"),
+        ("pipe", r#"{"a": "x"}"#, "?q%5B%5D=x"),
+        ("pipe", r#"{"a": []}"#, ""),
+        (
+            "deep",
+            r#"{"a": {"k": 1.10, "l": ["x", "y"], "m": null, "]=&evil": "z"}}"#,
+            "?q%5B%5D%5Bk%5D=1.10&q%5B%5D%5Bl%5D=x&q%5B%5D%5Bl%5D=y&q%5B%5D%5B%5D%3D%26evil%5D=z",
+        ),
+        ("deep", r#"{"a": {}}"#, ""),
+        ("json", r#"{"a": {"x": [1.0, "&"]}}"#, "?q%5B%5D=%7B%22x%22%3A%20%5B1.0%2C%20%22%26%22%5D%7D"),
+        ("json", r#"{"a": null}"#, ""),
+    ];
+    let http = |style: &str| json!({"path": "/p", "request": {"query": {"q[]": "{a}"}, "styles": {"q[]": style}}});
+    for (style, args, expected) in table {
+        assert_eq!(target(http(style), args), format!("/v1/p{expected}"), "{style} {args}");
+    }
+    for (args, expected) in [
+        (r#"{"a": 1}"#, "argument `a` is not an object, which the parameter needs"),
+        (r#"{"a": {"k": {}}}"#, "argument `a` is an object, which cannot be written as text"),
+    ] {
+        assert_eq!(target(http("deep"), args), expected);
+    }
+}
+
+#[test]
+fn separators_in_a_path() {
+    let table = [
+        (
+            ",",
+            "{a}",
+            r#"{"a": ["x", "y/"]}"#,
+            "argument `a` holds a slash or backslash, which would add a path segment",
+        ),
+        (",", "{a}", r#"{"a": ["x,y", 2]}"#, "/v1/p/x%2Cy,2"),
+        (",", "{a}", r#"{"a": []}"#, "argument `a` is empty: the path needs it"),
+        (".", ".{a}", r#"{"a": ["x", "y"]}"#, "/v1/p/.x.y"),
+        (".", ".{a}", r#"{"a": "."}"#, "argument `a` makes a path segment `.` or `..`"),
+        (".", "{a}", r#"{"a": ["", ""]}"#, "argument `a` makes a path segment `.` or `..`"),
+        (";c=", ";c={a}", r#"{"a": ["x;d=", "y"]}"#, "/v1/p/;c=x%3Bd%3D;c=y"),
+    ];
+    for (separator, place, args, expected) in table {
+        let http = json!({"path": format!("/p/{place}"), "request": {"separators": {"a": separator}}});
+        assert_eq!(target(http, args), expected, "{separator} {args}");
+    }
+    for bad in ["/", "\\", "?", "#", "%2f", "\n", "&"] {
+        let http = json!({"path": "/{a}", "request": {"separators": {"a": bad}}});
+        let error = plan(http).unwrap_err().to_string();
+        assert!(error.starts_with("http.request.separators.a: must consist of"), "{bad}: {error}");
+    }
+}
+
+#[test]
+fn forms() {
+    let http = json!({"method": "POST", "request": {"form": {"x y": "{a}", "b": "{b}", "fixed": "1&2"}}});
+    let sent = |args: &str| {
+        let rendered = render(http.clone(), args).unwrap();
+        assert_eq!(rendered.headers["content-type"], "application/x-www-form-urlencoded");
+        String::from_utf8(rendered.body.unwrap().to_vec()).unwrap()
+    };
+    assert_eq!(sent(r#"{"a": "q&b=1\n+é", "b": [1.10, "z"]}"#), "x%20y=q%26b%3D1%0A%2B%C3%A9&b=1.10&b=z&fixed=1%262");
+    assert_eq!(sent("{}"), "fixed=1%262");
+    let none = json!({"method": "POST", "request": {"form": {"b": "{b}"}}});
+    assert_eq!(render(none, "{}").unwrap().body.unwrap(), "");
+    let both = json!({"method": "POST", "request": {"form": {"b": "{b}"}, "body": {}}});
+    let error = plan(both).unwrap_err().to_string();
+    assert_eq!(error, "http.request.form: cannot be combined with `body`, nor with authentication of type body");
+}
+
+#[test]
 fn what_templates_make_is_bounded() {
     let many = "{a}".repeat(200);
     let long = format!(r#"{{"a": "{}"}}"#, "x".repeat(100 << 10));
@@ -146,6 +218,10 @@ fn what_templates_make_is_bounded() {
         (json!({"path": "/", "request": {"query": {"q": many}}}), &long, "longer than"),
         (json!({"path": "/", "request": {"query": {name: "{a}"}}}), &list, "longer than 60000 bytes"),
         (json!({"path": "/{a}"}), &long, "longer than 60000 bytes"),
+        (json!({"path": "/{a}", "request": {"separators": {"a": ";matrix="}}}), &list, "longer than 60000 bytes"),
+        (json!({"request": {"query": {"q": "{a}"}, "styles": {"q": "json"}}}), &list, "longer than 60000 bytes"),
+        (json!({"request": {"query": {"q": "{a}"}, "styles": {"q": "pipe"}}}), &list, "longer than 60000 bytes"),
+        (json!({"request": {"form": {"f": many}}}), &long, "longer than 8388608 bytes"),
     ] {
         let mut refused = None;
         let measured = allocation_counter::measure(|| refused = render(http, args).err());
@@ -235,6 +311,7 @@ fn any_argument() -> impl Strategy<Value = Value> {
         1 => any::<bool>().prop_map(Value::from),
         1 => prop::collection::vec(hostile(), 0..3).prop_map(Value::from),
         1 => Just(Value::Null),
+        2 => prop::collection::hash_map(hostile(), hostile(), 0..3).prop_map(|members| json!(members)),
     ]
 }
 
@@ -253,6 +330,41 @@ proptest! {
             },
         });
         let args = json!({"a": a, "b": b, "c": c}).to_string();
+        // The styles of OpenAPI's parameters: the same path, and no other parameter.
+        let styled = json!({
+            "method": "POST",
+            "path": "/s/{a}/;m={b}/.{c}",
+            "request": {
+                "query": {"deep": "{a}", "json": "{b}", "pipe": "{c}", "space": "{c}"},
+                "styles": {"deep": "deep", "json": "json", "pipe": "pipe", "space": "space"},
+                "separators": {"a": ",", "b": ";m=", "c": "."},
+                "form": {"one": "{b}", "two": "-{c}-"},
+            },
+        });
+        for path in ["/s/{a}/;m={b}/.{c}", "/s/x/y/z"] {
+            let mut styled = styled.clone();
+            styled["path"] = path.into();
+            match render(styled, &args) {
+                Err(UpstreamError::Argument { argument, .. }) => {
+                    prop_assert!(matches!(&*argument, "a" | "b" | "c"));
+                }
+                Err(other) => prop_assert!(false, "{other}"),
+                Ok(rendered) => {
+                    let url = rendered.target.url().unwrap();
+                    prop_assert_eq!(&url[Position::BeforePath..], rendered.target.path_and_query().as_str());
+                    prop_assert_eq!(url.origin().ascii_serialization(), "https://api.example:8443");
+                    let segments: Vec<_> = url.path_segments().unwrap().collect();
+                    prop_assert_eq!((segments.len(), segments[0], segments[1]), (5, "v1", "s"));
+                    for (key, _) in url.query_pairs() {
+                        let deep = key.starts_with("deep[") && key.ends_with(']');
+                        prop_assert!(deep || matches!(&*key, "json" | "pipe" | "space"), "{}", key);
+                    }
+                    for (key, _) in url::form_urlencoded::parse(&rendered.body.unwrap()) {
+                        prop_assert!(matches!(&*key, "one" | "two"), "{}", key);
+                    }
+                }
+            }
+        }
         match render(http, &args) {
             Err(UpstreamError::Argument { argument, .. }) => prop_assert!(matches!(&*argument, "a" | "b" | "c")),
             Err(other) => prop_assert!(false, "{other}"),

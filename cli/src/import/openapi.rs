@@ -1,0 +1,320 @@
+//! `tamis import openapi`: writes a ServiceManifest of an OpenAPI document, and the part of the document that it needs.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use tamis_crds::resources::AuthType;
+use tamis_crds::yaml::MAX_API_BYTES;
+use tamis_crds::{ApiReport, Diagnostic, Loaded, diagnose, examine_api, parse_document};
+
+use super::line;
+use super::manifest::{default_name, default_version};
+use super::tree::Tree;
+use crate::{note, output};
+
+/// The longest time in which a document is downloaded.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Make a ServiceManifest of an OpenAPI document (3.0 to 3.2)
+///
+/// Writes NAME.yaml, and next to it NAME.openapi.json: the document, pruned to the operations that become tools and what they
+/// refer to. Prints how many operations became tools, and of each other one why it did not. Nothing is overwritten without
+/// --force. A gateway and the operator never download a document.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  tamis import openapi petstore.yaml -o api
+  # only some operations: by operationId, by tag, or by method and path
+  tamis import openapi https://api.example.com/openapi.json --include 'pets' --include 'GET /orders/*' -o api
+
+Exit codes:
+  0  written
+  1  the document cannot be read or used, or a file cannot be written
+  2  usage error")]
+pub(crate) struct Args {
+    /// The document: a file, or an https or http address.
+    #[arg(value_name = "FILE|URL")]
+    document: String,
+    /// An operationId, a tag, or a method and a path (`GET /pets`) of the operations that become tools; `*` matches any text. May be
+    /// repeated [default: all].
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+    /// The folder to write to.
+    #[arg(short = 'o', long, value_name = "DIR", default_value = ".")]
+    directory: PathBuf,
+    /// The name of the manifest and of its files [default: made of the document's title].
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The version of the service [default: the document's version].
+    #[arg(long, value_name = "VERSION")]
+    version: Option<String>,
+    /// The API's address [default: the document's first server].
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// Replace the files if they exist.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Writes the manifest and the document.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Args { document, include, directory, name, version, base_url, force } = args;
+    let bytes = if document.starts_with("https://") || document.starts_with("http://") {
+        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(download(document))?
+    } else {
+        read(Path::new(document))?
+    };
+    // Whatever the name of a download ends in, JSON is read as JSON: YAML reads some of its numbers and escapes otherwise.
+    let is_json = bytes.trim_ascii_start().starts_with(b"{");
+    let shown = if is_json && !document.to_ascii_lowercase().ends_with(".json") {
+        format!("{document}.json")
+    } else {
+        document.clone()
+    };
+    let report = examine_api(&shown, &bytes, (!include.is_empty()).then_some(&include[..]));
+    let errors = report.findings.iter().filter(|finding| finding.is_error());
+    let errors: Vec<&Diagnostic> =
+        errors.filter(|error| base_url.is_none() || !error.field.starts_with("servers")).collect();
+    if !errors.is_empty() {
+        for error in errors {
+            eprintln!("{error}");
+        }
+        note!("nothing written; correct the document, or choose other operations with --include");
+        return Ok(ExitCode::from(1));
+    }
+    if let [pattern, ..] = &report.unmatched[..] {
+        bail!(
+            "--include: no operation matches `{}`; write an operationId, a tag, or a method and a path",
+            line(pattern)
+        );
+    }
+    if base_url.is_none() && report.base_url.is_none() {
+        bail!("the document names no server by an absolute URL; pass --base-url");
+    }
+    let name = name.clone().unwrap_or_else(|| default_name(report.title.as_deref().unwrap_or("api")));
+    let version = version.clone().unwrap_or_else(|| default_version(report.version.as_deref().unwrap_or("1.0.0")));
+    let manifest_file = directory.join(format!("{name}.yaml"));
+    let document_name = format!("{name}.openapi.{}", if report.pruned.is_some() || is_json { "json" } else { "yaml" });
+    let document_file = directory.join(&document_name);
+    // A document that cannot be pruned holds other operations too.
+    let kept = (report.pruned.is_none() && !include.is_empty()).then_some(&include[..]);
+    let text = manifest(&name, &version, &document_name, (base_url.as_deref(), kept), &report).to_yaml(0);
+    let content = report.pruned.as_ref().map_or(&bytes[..], |pruned| pruned.as_bytes());
+    check((&manifest_file, &text), (&document_file, content))?;
+    if !force {
+        for file in [&manifest_file, &document_file] {
+            anyhow::ensure!(!file.exists(), "{} exists; --force replaces it", file.display());
+        }
+    }
+    fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    write(&document_file, content, *force)?;
+    write(&manifest_file, text.as_bytes(), *force)?;
+    output::write(summary(&report, &manifest_file, &document_file).as_bytes())?;
+    if report.tools.is_empty() {
+        note!("warning: no operation becomes a tool");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    use std::io::Read as _;
+
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    file.take(MAX_API_BYTES + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {}", path.display()))?;
+    anyhow::ensure!(bytes.len() as u64 <= MAX_API_BYTES, "{} has more than {MAX_API_BYTES} bytes", path.display());
+    Ok(bytes)
+}
+
+/// Downloads a document of at most [`MAX_API_BYTES`].
+async fn download(url: &str) -> anyhow::Result<Vec<u8>> {
+    let client = reqwest::Client::builder().timeout(TIMEOUT).build()?;
+    let response = client.get(url).send().await.and_then(reqwest::Response::error_for_status);
+    let mut response = response.context("cannot download the document")?;
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.context("cannot download the document")? {
+        bytes.extend_from_slice(&chunk);
+        anyhow::ensure!(bytes.len() as u64 <= MAX_API_BYTES, "the document has more than {MAX_API_BYTES} bytes");
+    }
+    Ok(bytes)
+}
+
+fn manifest(
+    name: &str,
+    version: &str,
+    document: &str,
+    (base_url, include): (Option<&str>, Option<&[String]>),
+    report: &ApiReport,
+) -> Tree {
+    let mut openapi = Tree::map([("file", Tree::text(document))]);
+    if let Some(url) = base_url {
+        openapi.push("baseUrl", Tree::text(url));
+    }
+    if let Some((kind, parameter)) = &report.auth {
+        let kind = match kind {
+            AuthType::Header => "header",
+            AuthType::Bearer => "bearer",
+            AuthType::Basic => "basic",
+            AuthType::Query => "query",
+            AuthType::Body => "body",
+            AuthType::None => "none",
+        };
+        let mut auth = Tree::map([("type", Tree::text(kind))]);
+        if let Some(parameter) = parameter {
+            auth.push("name", Tree::text(parameter));
+        }
+        auth.push("secretRef", Tree::map([("name", Tree::text(name)), ("key", Tree::text("token"))]));
+        openapi.push("auth", auth);
+    }
+    if let Some(include) = include {
+        let patterns = Tree::List(include.iter().map(Tree::text).collect());
+        openapi.push("operations", Tree::map([("include", patterns)]));
+    }
+    let mut spec = Tree::map([("version", Tree::text(version))]);
+    if let Some(title) = report.title.as_deref().filter(|title| !title.trim().is_empty()) {
+        spec.push("description", Tree::text(line(title)));
+    }
+    spec.push("openapi", openapi);
+    Tree::map([
+        ("apiVersion", Tree::text(tamis_crds::resources::API_VERSION)),
+        ("kind", Tree::text("ServiceManifest")),
+        ("metadata", Tree::map([("name", Tree::text(name))])),
+        ("spec", spec),
+    ])
+}
+
+/// Checks that `tamis validate` accepts both files.
+fn check((manifest, text): (&Path, &str), (document, content): (&Path, &[u8])) -> anyhow::Result<()> {
+    let parsed = vec![
+        parse_document(&manifest.to_string_lossy(), text.as_bytes()),
+        parse_document(&document.to_string_lossy(), content),
+    ];
+    match diagnose(&Loaded::of(parsed)).iter().find(|finding| finding.is_error()) {
+        None => Ok(()),
+        Some(error) => bail!("the manifest would not be accepted: {error}"),
+    }
+}
+
+fn write(file: &Path, content: &[u8], force: bool) -> anyhow::Result<()> {
+    let mut options = OpenOptions::new();
+    let options =
+        if force { options.write(true).create(true).truncate(true) } else { options.write(true).create_new(true) };
+    options
+        .open(file)
+        .and_then(|mut file| file.write_all(content))
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn summary(report: &ApiReport, manifest: &Path, document: &Path) -> String {
+    let selected = report.tools.len() + report.left_out.len();
+    let mut text = format!(
+        "{}, {}: {} of {selected} operations became tools\n",
+        manifest.display(),
+        document.display(),
+        report.tools.len()
+    );
+    for (operation, reason) in &report.left_out {
+        text.push_str(&format!("left out {}: {}\n", line(operation), line(reason)));
+    }
+    for tool in &report.tools {
+        for omitted in &tool.omitted {
+            text.push_str(&format!("{}: without {}\n", tool.name, line(omitted)));
+        }
+    }
+    if report.unselected > 0 {
+        let them = if report.unselected == 1 { "operation was" } else { "operations were" };
+        text.push_str(&format!("{} {them} not selected\n", report.unselected));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const API: &str = "openapi: 3.0.3
+info: {title: Pet Store, version: 1.0.2}
+servers: [{url: https://api.example.com/v1}]
+paths:
+  /pets:
+    get: {operationId: listPets, tags: [pets], parameters: [{name: c, in: cookie}]}
+    post: {operationId: addPet, tags: [pets], requestBody: {required: true, content: {image/png: {}}}}
+  /other: {get: {operationId: other}}
+components: {securitySchemes: {a: {type: http, scheme: bearer}}}
+";
+
+    fn import(dir: &Path, more: Args) -> anyhow::Result<ExitCode> {
+        fs::write(dir.join("in.yaml"), API).expect("writes");
+        run(&Args { document: dir.join("in.yaml").to_string_lossy().into_owned(), directory: dir.join("out"), ..more })
+    }
+
+    fn args(include: &[&str]) -> Args {
+        Args {
+            document: String::new(),
+            include: include.iter().map(|&pattern| pattern.to_owned()).collect(),
+            directory: PathBuf::new(),
+            name: None,
+            version: None,
+            base_url: None,
+            force: false,
+        }
+    }
+
+    #[test]
+    fn a_manifest_and_its_document_are_written_and_never_overwritten() {
+        let dir = tempfile::tempdir().expect("a folder");
+        import(dir.path(), args(&["pets"])).expect("is written");
+        let read = |name: &str| fs::read_to_string(dir.path().join("out").join(name)).expect("is there");
+        assert_eq!(
+            read("pet-store.yaml"),
+            "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata:\n  name: pet-store\nspec:\n  version: \"1.0.2\"\n  \
+             description: Pet Store\n  openapi:\n    file: pet-store.openapi.json\n    auth:\n      type: bearer\n      \
+             secretRef:\n        name: pet-store\n        key: token\n"
+        );
+        let document = read("pet-store.openapi.json");
+        assert!(document.contains("listPets") && !document.contains("other"), "{document}");
+        let loaded = tamis_crds::load(&[dir.path().join("out")]);
+        assert_eq!(diagnose(&loaded), []);
+        let again = import(dir.path(), args(&[])).expect_err("is there").to_string();
+        assert!(again.ends_with("pet-store.yaml exists; --force replaces it"), "{again}");
+        import(dir.path(), Args { force: true, ..args(&[]) }).expect("is replaced");
+        assert!(read("pet-store.openapi.json").contains("other"));
+        import(dir.path(), Args { force: true, ..args(&[]) }).expect("is replaced");
+        let once = read("pet-store.openapi.json");
+        import(dir.path(), Args { force: true, ..args(&[]) }).expect("is replaced");
+        assert_eq!(read("pet-store.openapi.json"), once, "the order is stable");
+    }
+
+    #[test]
+    fn what_happens_to_each_operation_is_said() {
+        let report = examine_api("in.yaml", API.as_bytes(), Some(&["pets".to_owned()]));
+        assert_eq!(
+            summary(&report, Path::new("m.yaml"), Path::new("d.json")),
+            "m.yaml, d.json: 1 of 2 operations became tools\nleft out POST /pets: has a body of image/png\nlistPets: without \
+             cookie `c`, which is not supported\n1 operation was not selected\n"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_imported_is_an_error() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let error = import(dir.path(), args(&["none"])).expect_err("no such operation").to_string();
+        assert!(error.contains("no operation matches `none`"), "{error}");
+        fs::write(dir.path().join("x.yaml"), "openapi: 3.0.0\npaths: {/a: {get: {}}}").expect("writes");
+        let document = || dir.path().join("x.yaml").to_string_lossy().into_owned();
+        let error = run(&Args { document: document(), ..args(&[]) }).expect_err("no server").to_string();
+        assert!(error.contains("pass --base-url"), "{error}");
+        let base_url = Some("http://example.com".to_owned());
+        let directory = dir.path().join("out");
+        let error = run(&Args { document: document(), base_url, directory: directory.clone(), ..args(&[]) });
+        let error = error.expect_err("no https").to_string();
+        assert!(error.contains("http is allowed for loopback"), "{error}");
+        assert!(!directory.exists(), "nothing is written");
+        run(&Args { document: dir.path().join("none").to_string_lossy().into_owned(), ..args(&[]) })
+            .expect_err("no file");
+    }
+}

@@ -1,0 +1,95 @@
+//! OpenAPI documents in files: how to tell one, and which file a manifest names.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::ParsedFile;
+use crate::Diagnostic;
+use crate::resources::{ApiDocument, Resources};
+use crate::yaml::{self, MAX_API_BYTES, Node, Position};
+
+/// The keys that say which version of OpenAPI, or of its predecessor, a document is written in.
+const MARKS: [&str; 2] = ["openapi", "swagger"];
+
+/// Returns the document if it is one of OpenAPI, and the only one of its file.
+pub(super) fn only(mut documents: Vec<Node>) -> Result<Node, Vec<Node>> {
+    let is_api = |document: &Node| {
+        let has = |key: &str| document.get(key).and_then(Node::as_source).is_some();
+        MARKS.iter().any(|mark| has(mark)) && !has("apiVersion") && !has("kind")
+    };
+    match documents.pop() {
+        Some(document) if documents.is_empty() && is_api(&document) => Ok(document),
+        last => {
+            documents.extend(last);
+            Err(documents)
+        }
+    }
+}
+
+/// Returns the file that `openapi.file` of a manifest names, or what is wrong with the name and the remedy. `manifest`: the
+/// manifest's own file.
+pub(crate) fn path(manifest: &str, file: &str) -> Result<String, (&'static str, &'static str)> {
+    let inner = "name a file in the manifest's folder or below, for example petstore.yaml";
+    if file.is_empty() {
+        return Err(("is empty", inner));
+    }
+    if file.starts_with('/') || file.contains(['\\', ':']) || file.chars().any(char::is_control) {
+        return Err(("is not a relative path", inner));
+    }
+    if file.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
+        return Err(("has an empty part, or one that begins with a dot", inner));
+    }
+    if !crate::load::is_document(file.rsplit('/').next().unwrap_or(file)) {
+        return Err(("does not end in .yaml, .yml or .json", "rename the document"));
+    }
+    let folder = Path::new(manifest).parent().unwrap_or(Path::new(""));
+    Ok(folder.join(file).to_string_lossy().into_owned())
+}
+
+/// Returns the files that manifests name.
+pub(crate) fn named<'r>(all: impl Iterator<Item = &'r Resources>) -> BTreeSet<String> {
+    let manifests = all.flat_map(|resources| &resources.manifests);
+    let file = |manifest: &Arc<crate::Resource<crate::resources::ServiceManifestSpec>>| {
+        let file = manifest.spec.openapi.as_ref()?.file.as_deref()?;
+        path(&manifest.origin.file, file).ok()
+    };
+    manifests.filter_map(file).collect()
+}
+
+/// Parses a file that a manifest names, whatever it holds.
+pub(crate) fn parse(file: &Arc<str>, bytes: &[u8]) -> ApiDocument {
+    let tree = yaml::parse_within(file, bytes, MAX_API_BYTES).and_then(|mut documents| {
+        let last = documents.pop();
+        match last {
+            Some(document) if documents.is_empty() => Ok(document),
+            Some(document) => {
+                let message = "holds several documents, and an OpenAPI document is the only one of its file";
+                let remedy = "move the others to files of their own";
+                Err(Box::new(Diagnostic::error(file, document.position, "", message, remedy)))
+            }
+            None => Err(Box::new(Diagnostic::error(file, Position::START, "", "is empty", "save the document"))),
+        }
+    });
+    ApiDocument { file: Arc::clone(file), tree }
+}
+
+/// Returns a file that holds an OpenAPI document and nothing else.
+pub(crate) fn file(document: ApiDocument) -> ParsedFile {
+    let file = Arc::clone(&document.file);
+    let resources = Resources { apis: vec![Arc::new(document)], ..Resources::default() };
+    ParsedFile { file, resources, documents: 0, foreign: false, diagnostics: Vec::new(), source: Arc::default() }
+}
+
+/// Returns a notice for each OpenAPI document that no manifest names.
+pub(crate) fn unnamed<'a>(files: impl Iterator<Item = &'a ParsedFile>, named: &BTreeSet<String>) -> Vec<Diagnostic> {
+    let apis = files.flat_map(|file| &file.resources.apis).filter(|api| !named.contains(&*api.file));
+    let notice = |api: &Arc<ApiDocument>| {
+        let name = api.file.rsplit('/').next().unwrap_or_default();
+        let remedy =
+            format!("write a ServiceManifest with `openapi: {{file: {name}}}`, or move the file to another folder");
+        let message = "the file is an OpenAPI document, and no ServiceManifest names it";
+        Diagnostic::warning(&api.file, Position::START, "", message, remedy)
+    };
+    apis.map(notice).collect()
+}
