@@ -212,15 +212,14 @@ fn manifest() -> Vec<(&'static str, Json)> {
                 ),
             ]),
         ),
+        // A field of any type is not visible to rules.
+        ("OpenApiSpec", json!({ "required": ["inline"] })),
         (
             "OpenApiSpec",
-            rules([
-                (
-                    "!has(self.file)",
-                    "`file` names a file next to the manifest, and a cluster has none; write the document into `inline`",
-                ),
-                ("has(self.inline) || has(self.file)", "must have a document; write it into `inline`"),
-            ]),
+            rules([(
+                "!has(self.file)",
+                "`file` names a file next to the manifest, and a cluster has none; write the document into `inline`",
+            )]),
         ),
         ("OpenApiSpec.file", text(MAX_NAME)),
         ("OpenApiSpec.baseUrl", upstream_url("move parameters to `request.query`")),

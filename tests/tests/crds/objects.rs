@@ -133,10 +133,10 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         ),
         (
             object("ServiceManifest", "m", &json!({ "version": "1", "openapi": {} })),
-            "must have a document; write it into `inline`",
+            "spec.openapi.inline: Required value",
         ),
         (
-            object("ServiceManifest", "m", &json!({ "version": "1", "openapi": { "file": "a.yaml" } })),
+            object("ServiceManifest", "m", &json!({ "version": "1", "openapi": { "inline": {}, "file": "a.yaml" } })),
             "a cluster has none; write the document into `inline`",
         ),
         (
