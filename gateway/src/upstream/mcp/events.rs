@@ -19,6 +19,7 @@ use super::program::{Line, Lost, Next, Shared};
 use super::request::refusal;
 use super::sse::EventParser;
 use super::wire::{Answered, Http, Letter, Outgoing, Wire, is_event_stream, malformed};
+use crate::mcp::level::Level;
 use crate::memory::{Exhausted, Reservation, STEP};
 use crate::upstream::UpstreamError;
 use crate::upstream::http::MAX_URL;
@@ -50,6 +51,8 @@ pub(super) struct Connection {
     shared: Arc<Shared>,
     target: Target,
     used: Arc<LastUse>,
+    /// The level of log messages that the server was asked for.
+    level: Mutex<Option<Level>>,
     stop: CancellationToken,
 }
 
@@ -84,6 +87,16 @@ impl Connection {
     /// Returns whether the stream has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.shared.has_ended()
+    }
+
+    /// Notes that the server is asked for log messages of this level. Returns whether it was not asked for as much before.
+    pub(super) fn lower_level(&self, level: Level) -> bool {
+        let mut known = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_lower = known.is_none_or(|known| level < known);
+        if is_lower {
+            *known = Some(level);
+        }
+        is_lower
     }
 
     /// Returns the address that messages are sent to.
@@ -166,7 +179,7 @@ impl Wire<'_> {
             };
             shared.end(why);
         });
-        Ok(Some(Connection { shared, target, used, stop }))
+        Ok(Some(Connection { shared, target, used, level: Mutex::default(), stop }))
     }
 
     /// Sends a message to the address of a stream, and waits for the answer in the stream.

@@ -330,9 +330,13 @@ impl Flight<'_> {
     pub(super) async fn set_level(&mut self, server: Server, session: Option<&HeaderValue>) {
         const METHOD: &str = "logging/setLevel";
         let Some(level) = self.wire.context.relay.and_then(|relay| relay.level()) else { return };
-        // A server without sessions could not keep the level. A program is a session by itself.
-        let keeps = session.is_some() || matches!(self.wire.transport, Transport::Program(_));
-        if server == Server::Modern || !keeps || !self.peer.lower_level(&self.caller, session, level) {
+        // A server without sessions could not keep the level. A program, or a stream of events, is a session by itself.
+        let is_lower = || match &self.wire.transport {
+            Transport::Http(_) => session.is_some() && self.peer.lower_level(&self.caller, session, level),
+            Transport::Events(_, connection) => connection.lower_level(level),
+            Transport::Program(_) => self.peer.lower_level(&self.caller, None, level),
+        };
+        if server == Server::Modern || !is_lower() {
             return;
         }
         let id = self.service.next_id();
