@@ -158,6 +158,7 @@ impl fmt::Display for Problem {
                 "credential" => "the credential is missing",
                 "credential_use" => "the credential may not be used for it",
                 "credential_returned" => "its answer contains the credential",
+                "stream_flooded" => "its stream has too much that is no answer",
                 "exhausted" => "the gateway has no memory for its list",
                 other => other,
             },

@@ -119,7 +119,7 @@ impl Connection {
             if self.has_ended() {
                 return None;
             }
-            // The stream is in use while somebody listens to it.
+            // The stream is in use while the watch listens to it.
             self.used.touch();
             let _ = tokio::time::timeout(IDLE_CHECK, self.shared.until_announced()).await;
         }

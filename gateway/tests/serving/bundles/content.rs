@@ -234,7 +234,7 @@ async fn a_part_that_does_not_admit_the_caller_has_no_prompts_for_it() {
 }
 
 #[tokio::test]
-async fn each_list_is_told_of_on_its_own() {
+async fn each_list_has_a_notification_of_its_own() {
     let upstream = Upstream::start().await;
     let running = start(options()).await;
     let one = content_service(&upstream.base, "one", [&["a"], &["d://1"], &[]]);

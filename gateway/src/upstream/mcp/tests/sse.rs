@@ -105,3 +105,49 @@ proptest! {
         prop_assert_eq!(events(stream.as_bytes(), piece, 10_000).unwrap(), obvious(&stream));
     }
 }
+
+#[test]
+fn a_skimming_parser_skips_what_is_too_large_and_says_for_whom_it_was() {
+    let long = format!("data: {{\"result\":\"{}\",\ndata: \"id\":8}}\n\n", "x".repeat(100));
+    let stream = format!(
+        ": comment\n\nevent: endpoint\ndata: {{\"id\":6}}\n\ndata: {{\"id\":7}}\r\n\r\n{long}event: message\ndata: {{\"id\":9}}\n\n"
+    );
+    for size in 1..stream.len() {
+        let mut parser = EventParser::skimming();
+        parser.set_limit(50);
+        let mut found = Vec::new();
+        for piece in stream.as_bytes().chunks(size) {
+            if let Some(capacity) = parser.growth(piece.len()) {
+                assert!(capacity <= 50, "in chunks of {size}");
+                parser.grow(capacity);
+            }
+            let mut rest = piece;
+            while let Some(event) = parser.next(&mut rest).unwrap() {
+                let (kind, length, lost) = parser.skimmed();
+                assert_eq!(length as usize > 50, lost.is_some());
+                found.push((kind, String::from_utf8(event).unwrap(), lost));
+            }
+        }
+        let expected = [
+            (Recipient::Answer(7), r#"{"id":7}"#.to_owned(), None),
+            (Recipient::Answer(8), String::new(), Some(Lost::TooLarge)),
+            (Recipient::Answer(9), r#"{"id":9}"#.to_owned(), None),
+        ];
+        assert_eq!(found, expected, "in chunks of {size}");
+    }
+}
+
+#[test]
+fn a_parser_of_one_kind_keeps_no_other_events() {
+    let stream = "data: a\n\nevent: end\ndata: b\n\nevent: endpoints\ndata: c\n\nevent: endpoint\ndata: /d\n\n";
+    for size in 1..stream.len() {
+        let mut parser = EventParser::of_kind(b"endpoint", 10);
+        let mut found = Vec::new();
+        for mut piece in stream.as_bytes().chunks(size) {
+            while let Some(event) = parser.next(&mut piece).unwrap() {
+                found.push(event);
+            }
+        }
+        assert_eq!(found, [b"/d"], "in chunks of {size}");
+    }
+}
