@@ -55,7 +55,7 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
-    use super::Events;
+    use super::{Event, Events};
 
     #[test]
     fn events_are_read_whatever_the_chunks() {
