@@ -46,7 +46,7 @@ pub(crate) fn search<T, E>(
         let (guess, by_limit) = (scaled(bytes), scaled(limit as u128));
         let mut is_same = false;
         if tried.measured <= most {
-            if measured * 100 >= u128::from(most) * ENOUGH {
+            if u128::from(tried.measured) * 100 >= u128::from(most) * ENOUGH {
                 return Ok(tried);
             }
             is_same = best.as_ref().is_some_and(|(_, best)| best.bytes == tried.bytes);

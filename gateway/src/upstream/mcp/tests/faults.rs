@@ -74,7 +74,7 @@ async fn a_server_that_hangs_costs_the_time_of_the_call() {
 }
 
 #[tokio::test]
-async fn a_legacy_server_is_told_that_a_call_is_over() {
+async fn a_legacy_server_is_notified_that_a_call_is_over() {
     let server = Server::start(legacy(|_| event_stream(silent()))).await;
     let failed = fails(&server, "write", Duration::from_millis(300)).await;
     assert!(matches!(failed, UpstreamError::Timeout { sent: true }), "{failed:?}");

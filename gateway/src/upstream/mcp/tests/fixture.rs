@@ -50,8 +50,11 @@ pub(super) fn tools() -> Value {
     json!([{"name": "read", "inputSchema": {"type": "object"}}, {"name": "write", "inputSchema": {"type": "object"}}])
 }
 
-/// What was asked for: the method.
+/// What was asked for: the method of the message, or of HTTP where there is no message.
 pub(super) fn method(seen: &Seen) -> String {
+    if seen.body.is_empty() {
+        return seen.method.to_string();
+    }
     message(seen)["method"].as_str().unwrap_or("response").to_owned()
 }
 
