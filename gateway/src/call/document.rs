@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use serde_json::value::RawValue;
 use tamis_config::{OutputLimits, ResourceContent};
 
@@ -87,9 +88,10 @@ pub(super) async fn perform(
 fn most_written(exposition: &Exposition, content: &DocumentCall) -> usize {
     let own = &exposition.service.document.content;
     match content {
-        DocumentCall::Prompt { name, arguments } => own.prompts.get(name).map_or(0, |prompt| {
-            prompts::most_rendered(prompt, arguments.as_ref().map_or(0, |arguments| arguments.len()))
-        }),
+        DocumentCall::Prompt { name, arguments } => own
+            .prompts
+            .get(name)
+            .map_or(0, |prompt| prompts::most_rendered(prompt, arguments.as_ref().map_or(0, Bytes::len))),
         DocumentCall::Resource { uri } => own.resources.get(uri).map_or(0, |resource| match &resource.content {
             ResourceContent::Text(text) | ResourceContent::Blob(text) => text.len(),
         }),

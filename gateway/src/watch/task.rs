@@ -133,7 +133,7 @@ async fn pass_announcements(gateway: &Gateway, watch: &Arc<Watch>) {
         // Several that follow each other are one.
         sleep(BETWEEN_ANNOUNCEMENTS).await;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn listen_once(gateway: &Gateway, watch: &Watch, signals: &Signals) -> StreamEnd {

@@ -50,7 +50,7 @@ impl Drop for Flight<'_> {
     fn drop(&mut self) {
         // The deadline has passed, or the caller has disconnected.
         if let Some((headers, id)) = self.pending.take() {
-            self.wire.transport.cancel(headers, id);
+            self.wire.transport.cancel(&headers, id);
         }
     }
 }

@@ -108,12 +108,15 @@ pub(crate) struct Peer {
     changed: Notify,
 }
 
+/// Streams by caller, each with the number of its last use.
+type Streams = HashMap<Arc<str>, (Arc<Connection>, u64)>;
+
 #[derive(Debug, Default)]
 struct State {
     server: Option<Server>,
     sessions: HashMap<Arc<str>, Session>,
     /// The streams of callers, if the server speaks the transport of 2024-11-05.
-    streams: Option<HashMap<Arc<str>, (Arc<Connection>, u64)>>,
+    streams: Option<Streams>,
     /// Counts the uses of sessions and streams.
     uses: u64,
     verdict: Option<Arc<Verdict>>,

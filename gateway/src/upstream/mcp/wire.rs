@@ -366,11 +366,11 @@ impl<'a> Wire<'a> {
 }
 
 impl Transport<'_> {
-    /// Tells a server that a call is not waited for any more. `headers` and `id` are those of the call.
-    pub(super) fn cancel(&self, headers: HeaderMap, id: u64) {
+    /// Notifies a server that a call is not waited for any more. `headers` and `id` are those of the call.
+    pub(super) fn cancel(&self, headers: &HeaderMap, id: u64) {
         match self {
-            Self::Http(http) => http.cancel(&headers, id),
-            Self::Events(http, connection) => Http { target: connection.target(), ..*http }.cancel(&headers, id),
+            Self::Http(http) => http.cancel(headers, id),
+            Self::Events(http, connection) => Http { target: connection.target(), ..*http }.cancel(headers, id),
             Self::Program(program) => program.cancel(id),
         }
     }

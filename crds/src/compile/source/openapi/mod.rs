@@ -101,7 +101,7 @@ pub(crate) fn convert(
         conversion.base_url = base_url;
     }
     if let Ok(found) = select::operations(&document) {
-        operations(&document, found, selection, auth, &mut conversion);
+        operations(&document, &found, selection, auth, &mut conversion);
     }
     conversion.findings = document.into_findings();
     conversion
@@ -109,7 +109,7 @@ pub(crate) fn convert(
 
 fn operations<'n>(
     document: &Document<'n>,
-    found: select::Operations<'n>,
+    found: &select::Operations<'n>,
     selection: Selection<'_>,
     auth: Option<&Auth>,
     conversion: &mut Conversion,

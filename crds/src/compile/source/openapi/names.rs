@@ -12,7 +12,7 @@ const DIGEST: usize = 8;
 /// Returns the name of a tool, from an `operationId`, or else from method and path. It consists of characters that every client
 /// accepts, and depends on nothing else in the document.
 pub(super) fn tool_name(id: Option<&str>, method: &str, path: &str) -> String {
-    let own = id.map(|id| words(id)).filter(|name| !name.is_empty());
+    let own = id.map(words).filter(|name| !name.is_empty());
     let name = own.unwrap_or_else(|| {
         let place = words(path);
         let method = method.to_ascii_lowercase();

@@ -90,7 +90,7 @@ fn an_operation_becomes_a_tool() {
         r#"{"type":"object","properties":{"petId":{"description":"The pet","type":"integer","format":"int64"},"dry_run":{"type":"boolean","default":false},"X-Trace":{"type":"string"},"name":{"type":["string","null"],"minLength":1,"examples":["Rex"]},"weight":{"type":"number","exclusiveMinimum":0,"multipleOf":0.10}},"required":["petId","name"],"additionalProperties":false}"#
     );
     assert_eq!(tool.response_type, Some(ResponseType::Object));
-    let output = tool.output_schema.as_ref().map(|schema| schema.as_str());
+    let output = tool.output_schema.as_ref().map(tamis_engine::JsonText::as_str);
     assert_eq!(output, Some(r#"{"type":"object","properties":{"id":{"type":"integer"}}}"#));
     let call = http(&conversion);
     assert_eq!((&*call.method, &*call.path), ("PUT", "/pets/{petId}"));
