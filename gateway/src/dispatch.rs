@@ -83,7 +83,7 @@ pub(crate) fn dispatch(request: &Request<'_>) -> Result<Task, RpcError> {
     let answer = |result: &str| Ok(Task::Answer(encode::result(id, result)));
     match (request.method, era) {
         ("tools/call", _) => call(request).map(Task::Call),
-        ("tools/list", _) => list(target, id, params, era).map(Task::Answer),
+        ("tools/list", _) => list(request).map(Task::Answer),
         (
             "prompts/list"
             | "prompts/get"
@@ -178,11 +178,10 @@ pub(crate) fn shown(name: &str) -> &str {
     &name[..end]
 }
 
-fn list(target: &Target, id: &str, params: &Params<'_>, era: Era) -> Result<Vec<u8>, RpcError> {
-    let invalid = || RpcError::invalid_params("invalid cursor");
-    let cursor = params.cursor.map(|raw| string(raw).ok_or_else(invalid)).transpose()?;
-    let page = target.list(cursor.as_deref()).ok_or_else(invalid)?;
-    Ok(write_page(target, id, "tools", &page, era))
+fn list(request: &Request<'_>) -> Result<Vec<u8>, RpcError> {
+    let cursor = content::cursor_of(request)?;
+    let page = request.target.list(Some(&cursor)).ok_or_else(content::invalid_cursor)?;
+    Ok(write_page(request.target, request.id.get(), "tools", &page, request.era))
 }
 
 /// Writes a page of a list. `member` is the member of the result that holds the entries.
@@ -207,28 +206,26 @@ fn write_page(target: &Target, id: &str, member: &str, page: &Page<'_>, era: Era
 
 /// The members of every modern result that may not be cached as a list.
 fn complete(target: &Target) -> String {
-    format!(r#","resultType":"complete","_meta":{{{}}}"#, target.server_meta())
+    completed(target.server_meta())
+}
+
+fn completed(server: &str) -> String {
+    format!(r#","resultType":"complete","_meta":{{{server}}}"#)
 }
 
 /// The members of a modern result of a call that may not be cached as a list, and none in the legacy era.
 pub(crate) fn complete_call(call: &ToolCall) -> String {
-    match (&call.member, call.era) {
-        (_, Era::Legacy) => String::new(),
-        (member, Era::Modern) => {
-            let own = &call.exposition.service.server_meta;
-            let server = member.as_ref().map_or(own, |member| &member.view.bundle.server_meta);
-            format!(r#","resultType":"complete","_meta":{{{server}}}"#)
-        }
-    }
+    if call.era == Era::Legacy { String::new() } else { completed(call.server_meta()) }
 }
 
 /// The members of a modern result of a call of prompts or resources, and none in the legacy era.
 pub(crate) fn cacheable_call(call: &ToolCall) -> String {
-    match (&call.member, call.era) {
-        (_, Era::Legacy) => String::new(),
-        (Some(member), Era::Modern) => caching(member.view.is_private(), &member.view.bundle.server_meta),
-        (None, Era::Modern) => caching(call.exposition.is_private(), &call.exposition.service.server_meta),
+    if call.era == Era::Legacy {
+        return String::new();
     }
+    let is_private =
+        call.member.as_ref().map_or_else(|| call.exposition.is_private(), |member| member.view.is_private());
+    caching(is_private, call.server_meta())
 }
 
 /// The caching members of a modern result. Nothing may be cached, because a reload can change it at any time.

@@ -61,6 +61,7 @@ mod paging;
 mod passing;
 pub mod programs;
 mod prompts;
+mod recent;
 mod refusals;
 mod registry;
 mod relay;

@@ -150,7 +150,7 @@ pub(super) trait Wire {
     async fn ask(&mut self, message: &Value, id: u64, method: &str, version: &str) -> Result<Message, Failure>;
 
     /// Sends a notification.
-    async fn tell(&mut self, message: &Value, version: &str) -> anyhow::Result<()>;
+    async fn notify(&mut self, message: &Value, version: &str) -> anyhow::Result<()>;
 }
 
 /// A server of Streamable HTTP.
@@ -225,7 +225,7 @@ impl<W: Wire> Session<W> {
                 crate::import::line(&protocol_version)
             )
         })?;
-        self.wire.tell(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }), self.version).await?;
+        self.wire.notify(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }), self.version).await?;
         Ok(result)
     }
 
@@ -307,7 +307,7 @@ impl Wire for Http {
         }
     }
 
-    async fn tell(&mut self, message: &Value, version: &str) -> anyhow::Result<()> {
+    async fn notify(&mut self, message: &Value, version: &str) -> anyhow::Result<()> {
         let response = self.post(message, "", version).await?;
         if !response.status().is_success() {
             bail!("the server answers `notifications/initialized` with {}", response.status());

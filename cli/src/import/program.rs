@@ -169,7 +169,7 @@ impl Wire for Pipes {
         Ok(answer)
     }
 
-    async fn tell(&mut self, message: &Value, _version: &str) -> anyhow::Result<()> {
+    async fn notify(&mut self, message: &Value, _version: &str) -> anyhow::Result<()> {
         self.send(message).await
     }
 }

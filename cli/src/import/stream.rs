@@ -123,7 +123,7 @@ impl Wire for Stream {
         Ok(answer.map_err(|_| anyhow!("the server does not answer `{method}` within {} s", TIMEOUT.as_secs()))??)
     }
 
-    async fn tell(&mut self, message: &Value, version: &str) -> anyhow::Result<()> {
+    async fn notify(&mut self, message: &Value, version: &str) -> anyhow::Result<()> {
         let status = self.post(message, version).await?.status();
         if !status.is_success() {
             bail!("the server answers `notifications/initialized` with {status}");

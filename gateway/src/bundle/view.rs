@@ -63,8 +63,9 @@ impl View {
     /// Returns whether a part publishes a tool, as far as other parts leave the name to it. A tool that is pinned keeps its name
     /// whatever the server of another part lists: calls of it must not lead to a server that takes the name.
     fn has(&self, part: usize, tool: &str) -> bool {
-        if !self.offers(part, tool) || !self.is_followed(part) {
-            return self.offers(part, tool);
+        let is_offered = self.offers(part, tool);
+        if !is_offered || !self.is_followed(part) {
+            return is_offered;
         }
         let name = format!("{}{tool}", self.bundle.parts[part].prefix);
         !self.prefixes().enumerate().any(|(other, prefix)| {

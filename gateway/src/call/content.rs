@@ -97,11 +97,7 @@ pub(super) async fn perform(
         Err(error) => {
             active.gateway.metrics.upstream(category(&error), begun.elapsed());
             if let UpstreamError::Exhausted { .. } = error {
-                note_exhausted(active);
-                if !active.held.can_never_fit() {
-                    return Err(Exhausted);
-                }
-                return Ok(failed(active, &RpcError::upstream(BEYOND_MEMORY)));
+                return exhausted(active);
             }
             active.is_absent = matches!(error, UpstreamError::Rpc { code, .. } if ABSENT.contains(&code));
             let error = explain_error(active, content, &error);
@@ -153,7 +149,16 @@ fn explain_error(active: &mut ActiveCall<'_>, content: &ContentCall, error: &Ups
     }
 }
 
-fn failed(active: &ActiveCall<'_>, error: &RpcError) -> Chain {
+/// Handles a call for which there is no memory: one that can never succeed gets an error that invites no other try.
+///
+/// # Errors
+/// It may be repeated.
+pub(super) fn exhausted(active: &mut ActiveCall<'_>) -> Result<Chain, Exhausted> {
+    note_exhausted(active);
+    if active.held.can_never_fit() { Ok(failed(active, &RpcError::upstream(BEYOND_MEMORY))) } else { Err(Exhausted) }
+}
+
+pub(super) fn failed(active: &ActiveCall<'_>, error: &RpcError) -> Chain {
     encode::error(Some(&active.call.id), error, active.call.era).into()
 }
 

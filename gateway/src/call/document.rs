@@ -8,8 +8,9 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use tamis_config::{OutputLimits, ResourceContent};
 
+use super::content::{exhausted, failed};
 use super::explain::explain_read;
-use super::{ActiveCall, BEYOND_MEMORY, DocumentCall, note_exhausted};
+use super::{ActiveCall, DocumentCall};
 use crate::compute::NotRun;
 use crate::dispatch::{cacheable_call, complete_call};
 use crate::exposition::Exposition;
@@ -73,15 +74,9 @@ pub(super) async fn perform(
             RpcError::upstream(explain_read(active, &UpstreamError::TooLarge { limit }))
         }
         Err(NotRun::Overdue) => RpcError::upstream(explain_read(active, &UpstreamError::Timeout { sent: false })),
-        Err(NotRun::Exhausted) => {
-            note_exhausted(active);
-            if !active.held.can_never_fit() {
-                return Err(Exhausted);
-            }
-            RpcError::upstream(BEYOND_MEMORY)
-        }
+        Err(NotRun::Exhausted) => return exhausted(active),
     };
-    Ok(encode::error(Some(&active.call.id), &error, active.call.era).into())
+    Ok(failed(active, &error))
 }
 
 /// Returns the bytes that an answer may have before its text is escaped, at most.

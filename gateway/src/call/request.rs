@@ -89,7 +89,7 @@ impl ToolCall {
     }
 
     /// Returns the member of a modern `_meta` that names the server that the caller addressed.
-    pub(super) fn server_meta(&self) -> &Arc<str> {
+    pub(crate) fn server_meta(&self) -> &Arc<str> {
         self.bundle.as_ref().map_or(&self.exposition.service.server_meta, |bundle| &bundle.server_meta)
     }
 

@@ -1,10 +1,10 @@
 //! The levels of log messages that legacy clients have set.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::mcp::level::Level;
+use crate::recent::Recent;
 
 /// The most sessions whose level is kept.
 const MOST: usize = 4_096;
@@ -13,21 +13,14 @@ const MOST: usize = 4_096;
 /// level. Without one, a session gets no log messages.
 #[derive(Debug, Default)]
 pub(crate) struct Levels {
-    state: Mutex<State>,
+    levels: Mutex<Recent<Box<str>, Level>>,
     /// Whether a session has ever set a level. Most gateways have no such session, and look up none.
     is_used: AtomicBool,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    levels: HashMap<Box<str>, (Level, u64)>,
-    /// Counts uses.
-    uses: u64,
-}
-
 impl Levels {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Recent<Box<str>, Level>> {
+        self.levels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether a session has set a level.
@@ -38,24 +31,12 @@ impl Levels {
     /// Sets the level of a session. That of the session that was unused for longest goes if there are too many.
     pub(crate) fn set(&self, session: &str, level: Level) {
         self.is_used.store(true, Ordering::Relaxed);
-        let mut state = self.lock();
-        state.uses += 1;
-        let used = state.uses;
-        if state.levels.len() >= MOST && !state.levels.contains_key(session) {
-            let oldest = state.levels.values().map(|(_, used)| *used).min();
-            state.levels.retain(|_, (_, used)| Some(*used) != oldest);
-        }
-        state.levels.insert(session.into(), (level, used));
+        self.lock().insert(session.into(), level, MOST);
     }
 
     /// Returns the level of a session.
     pub(crate) fn get(&self, session: &str) -> Option<Level> {
-        let mut state = self.lock();
-        state.uses += 1;
-        let uses = state.uses;
-        let (level, used) = state.levels.get_mut(session)?;
-        *used = uses;
-        Some(*level)
+        self.lock().used(session).copied()
     }
 }
 
@@ -80,7 +61,7 @@ mod tests {
         (0..MOST).for_each(|n| levels.set(&n.to_string(), Level::Info));
         assert!(levels.get("0").is_some());
         levels.set("new", Level::Info);
-        assert_eq!(levels.lock().levels.len(), MOST);
+        assert_eq!(levels.lock().len(), MOST);
         assert_eq!(["0", "1", "2", "new"].map(|session| levels.get(session).is_some()), [true, false, true, true]);
     }
 }

@@ -268,7 +268,7 @@ async fn a_legacy_session_gets_the_log_messages_of_its_level() {
             let (_, got) = messages(ask(name, Some(&session), "tools/call", call.clone()).await).await;
             let logs = got.iter().filter(|message| message.contains("notifications/message")).count();
             assert_eq!(logs, expected, "{name} {level:?}: {got:?}");
-            assert_eq!(got.len(), expected + 1, "nobody wants progress");
+            assert_eq!(got.len(), expected + 1, "no caller wants progress");
             // Another session has set no level.
             let (kind, _) = messages(ask(name, Some(&"0".repeat(32)), "tools/call", call).await).await;
             assert_eq!(kind, "application/json");

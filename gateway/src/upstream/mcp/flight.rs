@@ -42,7 +42,7 @@ pub(super) struct Flight<'a> {
     pub(super) wire: Wire<'a>,
     /// Whose legacy session the requests use.
     pub(super) caller: Arc<str>,
-    /// The headers and the id of a request that has to be cancelled if nobody waits for its answer any more.
+    /// The headers and the id of a request that has to be cancelled when its answer is no longer awaited.
     pub(super) pending: Option<(HeaderMap, u64)>,
 }
 

@@ -1,7 +1,6 @@
 //! What is known of a server: its era, its sessions, and which of its tools are withheld. Kept for each credential, since a
 //! server may list other tools for another one, and a session belongs to who began it.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +15,7 @@ use super::follow::Listed;
 use super::pins::Verdict;
 use super::wire::Letter;
 use crate::mcp::level::Level;
+use crate::recent::Recent;
 use crate::upstream::auth::Authentication;
 
 /// The most credentials of a service that are known at once. An exposition has one, and another one after each rotation.
@@ -36,7 +36,7 @@ pub(super) fn validity(ttl_ms: Option<u64>) -> Duration {
 }
 
 /// The credential that requests carry, for comparison only. Its `Debug` shows nothing.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Identity {
     header: Option<HeaderValue>,
     query: Option<String>,
@@ -57,41 +57,27 @@ impl Identity {
 
 /// The peers of a service.
 #[derive(Debug, Default)]
-pub(super) struct Peers(Mutex<Known>);
-
-#[derive(Debug, Default)]
-struct Known {
-    peers: HashMap<Identity, (Arc<Peer>, u64)>,
-    /// Counts the uses of peers.
-    uses: u64,
-}
+pub(super) struct Peers(Mutex<Recent<Identity, Arc<Peer>>>);
 
 impl Peers {
     /// Returns the peer for a credential. The one that was unused for longest goes if there are too many.
     pub(super) fn of(&self, authentication: &Authentication<'_>) -> Arc<Peer> {
         let mut known = self.lock();
-        let Known { peers, uses } = &mut *known;
-        *uses += 1;
         let identity = Identity::of(authentication);
-        if let Some((peer, used)) = peers.get_mut(&identity) {
-            *used = *uses;
+        if let Some(peer) = known.used(&identity) {
             return Arc::clone(peer);
         }
-        if peers.len() >= MAX_PEERS {
-            let oldest = peers.values().map(|(_, used)| *used).min();
-            peers.retain(|_, (_, used)| Some(*used) != oldest);
-        }
         let peer = Arc::<Peer>::default();
-        peers.insert(identity, (Arc::clone(&peer), *uses));
+        known.insert(identity, Arc::clone(&peer), MAX_PEERS);
         peer
     }
 
     /// Returns the peer for a credential, if there is one.
     pub(super) fn known(&self, authentication: &Authentication<'_>) -> Option<Arc<Peer>> {
-        self.lock().peers.get(&Identity::of(authentication)).map(|(peer, _)| Arc::clone(peer))
+        self.lock().get(&Identity::of(authentication)).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, Recent<Identity, Arc<Peer>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,17 +94,12 @@ pub(crate) struct Peer {
     changed: Notify,
 }
 
-/// Streams by caller, each with the number of its last use.
-type Streams = HashMap<Arc<str>, (Arc<Connection>, u64)>;
-
 #[derive(Debug, Default)]
 struct State {
     server: Option<Server>,
-    sessions: HashMap<Arc<str>, Session>,
+    sessions: Recent<Arc<str>, Session>,
     /// The streams of callers, if the server speaks the transport of 2024-11-05.
-    streams: Option<Streams>,
-    /// Counts the uses of sessions and streams.
-    uses: u64,
+    streams: Option<Recent<Arc<str>, Arc<Connection>>>,
     verdict: Option<Arc<Verdict>>,
     /// The tools of a server that is followed, as they were listed last.
     listed: Option<Arc<Listed>>,
@@ -134,8 +115,6 @@ struct State {
 #[derive(Debug)]
 struct Session {
     id: HeaderValue,
-    /// The number of its last use.
-    used: u64,
     /// The level of log messages that the server was asked for.
     level: Option<Level>,
     /// Ends the session on the server; none once the server has ended it.
@@ -266,25 +245,13 @@ impl Peer {
 
     /// Returns the session of a caller.
     pub(super) fn session(&self, caller: &str) -> Option<HeaderValue> {
-        let mut state = self.lock();
-        state.uses += 1;
-        let uses = state.uses;
-        let session = state.sessions.get_mut(caller)?;
-        session.used = uses;
-        Some(session.id.clone())
+        self.lock().sessions.used(caller).map(|session| session.id.clone())
     }
 
     /// Keeps the session of a caller. The one that was unused for longest goes if there are too many. `end` ends the session on the
     /// server when it is not kept any more.
     pub(super) fn keep_session(&self, caller: &Arc<str>, id: HeaderValue, end: Option<Letter>) {
-        let mut state = self.lock();
-        state.uses += 1;
-        let used = state.uses;
-        if state.sessions.len() >= MAX_SESSIONS && !state.sessions.contains_key(caller) {
-            let oldest = state.sessions.iter().min_by_key(|(_, session)| session.used).map(|(key, _)| Arc::clone(key));
-            oldest.map(|key| state.sessions.remove(&key));
-        }
-        state.sessions.insert(Arc::clone(caller), Session { id, used, level: None, end });
+        self.lock().sessions.insert(Arc::clone(caller), Session { id, level: None, end }, MAX_SESSIONS);
     }
 
     /// Notes that the server is asked for log messages of this level in a session; none for a program. Returns whether it was not
@@ -313,28 +280,19 @@ impl Peer {
     /// Returns the stream of a caller, if it is open.
     pub(super) fn stream(&self, caller: &str) -> Option<Arc<Connection>> {
         let mut state = self.lock();
-        state.uses += 1;
-        let uses = state.uses;
-        let (connection, used) = state.streams.as_mut()?.get_mut(caller).filter(|(stream, _)| !stream.has_ended())?;
-        *used = uses;
-        Some(Arc::clone(connection))
+        let connection = state.streams.as_mut()?.used(caller)?;
+        (!connection.has_ended()).then(|| Arc::clone(connection))
     }
 
     /// Keeps the stream of a caller. If there are too many, those that ended go, or else the one that was unused for longest.
     /// A call keeps its stream.
     pub(super) fn keep_stream(&self, caller: &Arc<str>, connection: &Arc<Connection>) {
         let mut state = self.lock();
-        state.uses += 1;
-        let used = state.uses;
         let streams = state.streams.get_or_insert_default();
-        if streams.len() >= MAX_STREAMS && !streams.contains_key(caller) {
-            streams.retain(|_, (stream, _)| !stream.has_ended());
-            if streams.len() >= MAX_STREAMS {
-                let oldest = streams.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| Arc::clone(key));
-                oldest.map(|key| streams.remove(&key));
-            }
+        if streams.is_full_for(caller, MAX_STREAMS) {
+            streams.retain(|stream| !stream.has_ended());
         }
-        streams.insert(Arc::clone(caller), (Arc::clone(connection), used));
+        streams.insert(Arc::clone(caller), Arc::clone(connection), MAX_STREAMS);
     }
 
     /// Drops the session of a caller, which the server has ended, if it is still this one.

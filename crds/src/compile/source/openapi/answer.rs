@@ -2,7 +2,7 @@
 
 use tamis_engine::{JsonText, ResponseType};
 
-use super::body::is_json;
+use super::body::{is_json, plain};
 use super::document::{At, Document, Halt};
 use super::operation::{Operation, shape};
 use super::schema::{KnownPatterns, Side, Writer};
@@ -77,7 +77,7 @@ fn successes<'n>(document: &Document<'n>, operation: &Operation<'n>) -> Vec<At<'
 }
 
 fn is_text(media_type: &str) -> bool {
-    let plain = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let plain = plain(media_type);
     plain.starts_with("text/") || plain == "application/xml" || plain.ends_with("+xml") || plain == "application/yaml"
 }
 

@@ -21,9 +21,14 @@ const MAX_MEMBERS: usize = 256;
 /// The members of an object: name, schema, and whether the object requires it.
 type ObjectMembers<'n> = Vec<(&'n str, At<'n>, bool)>;
 
+/// Returns a media type without its parameters, in lower case.
+pub(super) fn plain(media_type: &str) -> String {
+    media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
 /// Returns whether a media type is JSON.
 pub(super) fn is_json(media_type: &str) -> bool {
-    let plain = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let plain = plain(media_type);
     plain == "application/json" || plain == "text/json" || plain.ends_with("+json")
 }
 
@@ -53,7 +58,6 @@ pub(super) fn add<'n>(
         return Ok(());
     }
     let content: Vec<(&str, At<'n>)> = body.get("content").iter().flat_map(At::members).collect();
-    let plain = |media: &str| media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let exact = content.iter().find(|(media, _)| plain(media) == "application/json");
     let json = exact.or_else(|| content.iter().find(|(media, _)| is_json(media) || *media == "*/*"));
     if let Some((media, at)) = json {

@@ -23,7 +23,7 @@ fn each_credential_has_a_peer_and_the_oldest_goes() {
     for number in 1..=MAX_PEERS {
         peers.of(&bearing(&number.to_string()));
     }
-    assert_eq!(peers.lock().peers.len(), MAX_PEERS);
+    assert_eq!(peers.lock().len(), MAX_PEERS);
     assert!(peers.known(&bearing("0")).is_none() && peers.known(&bearing("9")).is_some());
     assert!(!format!("{peers:?}").contains("key=0"));
 }

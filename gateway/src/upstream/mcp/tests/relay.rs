@@ -75,7 +75,7 @@ async fn progress_and_log_messages_reach_the_relay_in_both_eras() {
 }
 
 #[tokio::test]
-async fn a_server_is_asked_for_nothing_that_nobody_wants() {
+async fn a_server_is_asked_only_for_what_the_caller_wants() {
     let server = Server::start(legacy(|seen| result(seen, &text("x")))).await;
     let upstream = service(&server);
     call(&upstream, None, &mut room()).await.unwrap();
