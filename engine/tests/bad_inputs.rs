@@ -3,16 +3,20 @@
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tamis_engine::{
     Boundary, Budget, Bytes, Call, CompileOptions, Enforcement, Factor, Filtered, Input, Page, PageError, PageInputs,
     PageRequest, Program, Refused, TokenCounter, Tokenizer, Tokens, compile,
 };
 
+thread_local! {
+    /// The bytes that the tokenizer has read in a test, which has a thread of its own.
+    static READ: Cell<usize> = const { Cell::new(0) };
+}
+
 /// Counts a token for each word, number and sign, and the bytes that it reads.
 #[derive(Debug)]
-struct Counting(AtomicUsize);
+struct Counting;
 
 impl Tokenizer for Counting {
     fn name(&self) -> &'static str {
@@ -33,7 +37,7 @@ impl Tokenizer for Counting {
                 break;
             }
         }
-        self.0.fetch_add(read, Ordering::Relaxed);
+        READ.set(READ.get() + read);
         keep_going(read).then_some(tokens)
     }
 
@@ -42,7 +46,7 @@ impl Tokenizer for Counting {
     }
 }
 
-static TOKENIZER: Counting = Counting(AtomicUsize::new(0));
+static TOKENIZER: Counting = Counting;
 
 fn program(filter: &str, enforcement: Enforcement) -> Program {
     let compiled = compile(
@@ -60,13 +64,13 @@ fn call(budget: Budget) -> Call<'static> {
 /// Runs a program, and returns the polls and the bytes that were counted.
 fn run(program: &Program, input: Input<'_>, call: &Call<'_>) -> (Result<Filtered, Refused>, usize, usize) {
     let polls = Cell::new(0);
-    let before = TOKENIZER.0.load(Ordering::Relaxed);
+    let before = READ.get();
     let interrupt = || {
         polls.set(polls.get() + 1);
         false
     };
     let done = program.apply_until(input, call, &interrupt).expect("nothing interrupts it");
-    (done, polls.get(), TOKENIZER.0.load(Ordering::Relaxed) - before)
+    (done, polls.get(), READ.get() - before)
 }
 
 /// An input that is made to do harm, at two sizes.

@@ -200,9 +200,11 @@ impl Search<'_> {
             return Some(());
         }
         // The weight that the rest of the limit stands for, and a little more: the weight of a single step may be too
-        // large by a quarter, and the answer says less about what it leaves out.
+        // large by a quarter, and the answer says less about what it leaves out. A sum below the measure says nothing
+        // about a step, since the difference may be what surrounds the items.
         let rest = self.limit - best.measured;
-        let rest = u128::from(rest + rest / 4 + self.limit / 512) * u128::from(best.sum.weight.max(1));
+        let rest =
+            u128::from(rest + rest / 4 + self.limit / 512) * u128::from(best.sum.weight.max(best.measured).max(1));
         let room = u64::try_from(rest.div_ceil(u128::from(best.measured.max(1)))).unwrap_or(u64::MAX);
         let mut steps = self.problem.further(&best.selection, room, self.work);
         for _ in 0..FURTHER {
