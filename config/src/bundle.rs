@@ -24,6 +24,9 @@ pub struct BundleDocument {
     /// Bounds on calls, on top of those of the parts.
     #[serde(default, skip_serializing_if = "BundleLimits::is_none")]
     pub limits: BundleLimits,
+    /// Milliseconds for which clients may keep the lists of tools, prompts and resources; 0 asks them to keep none.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub list_ttl_ms: u64,
 }
 
 impl BundleDocument {

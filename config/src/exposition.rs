@@ -63,6 +63,9 @@ pub struct ExpositionDocument {
     /// The reserved inputs that the tools advertise, as far as they can have them. `None` leaves it to each tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Vec<ReservedInput>>,
+    /// Milliseconds for which clients may keep the lists of tools, prompts and resources; 0 asks them to keep none.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub list_ttl_ms: u64,
     /// Set if the service is an MCP server whose tools are published as it lists them. `tools` then holds the filters, by the
     /// names of tools that the server may list.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -47,6 +47,12 @@ pub use snapshot::{Snapshot, Stopped};
 pub use version::{FIRST_VERSION, lowest_service_version, lowest_version};
 pub use watch::{watch_backoff, watch_status};
 
+/// Returns whether a number of a document is its default.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// The newest version of the documents that this build writes and reads. A document carries the lowest one that expresses
 /// it: see [`lowest_version`] and [`lowest_service_version`].
 pub const FORMAT_VERSION: u32 = 4;

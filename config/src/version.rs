@@ -6,7 +6,7 @@
 //! Version 3 added MCP servers as the source of a service.
 //!
 //! Version 4 added bundles, expositions that are called through bundles only, MCP servers whose tools are published as they
-//! are listed (`follow`), headers of MCP servers, prompts and resources, programs as the source of a service, and what requests
+//! are listed (`follow`), headers of MCP servers, prompts and resources, how long clients may keep lists, programs as the source of a service, and what requests
 //! of OpenAPI operations need: forms, separators in paths, and the styles `space`, `pipe`, `deep` and `json`.
 //!
 //! Everything is destructured: a field does not compile until it is placed in a version here.
@@ -80,6 +80,7 @@ pub fn lowest_version(document: &ExpositionDocument) -> u32 {
         audit: _,
         tokens,
         inputs,
+        list_ttl_ms,
         follow,
         content,
     } = document;
@@ -96,7 +97,7 @@ pub fn lowest_version(document: &ExpositionDocument) -> u32 {
         Some(Access::BundleOnly) => 4,
     };
     let follow = if follow.is_some() { 4 } else { FIRST_VERSION };
-    let content = if content.is_empty() { FIRST_VERSION } else { 4 };
+    let content = if content.is_empty() && *list_ttl_ms == 0 { FIRST_VERSION } else { 4 };
     let own = *tokens != TokenSettings::default() || inputs.is_some() || !answers.is_none();
     let second = if own || tools.values().any(tool_is_second) { 2 } else { FIRST_VERSION };
     second.max(access).max(follow).max(content)

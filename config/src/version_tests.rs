@@ -53,6 +53,8 @@ fn a_document_carries_the_lowest_version_that_expresses_it() {
         (2, json!({"inputs": ["chunk"]})),
         (4, json!({"follow": {}})),
         (4, json!({"follow": {"include": ["a*"], "exclude": ["ab"]}})),
+        (1, json!({"listTtlMs": 0})),
+        (4, json!({"listTtlMs": 1})),
         (1, json!({"content": {}})),
         (4, json!({"content": {"prompts": ["p"]}})),
         (4, json!({"content": {"resources": ["r:/a"]}})),

@@ -102,6 +102,7 @@ mod tests {
             audit: Audit::Digest,
             tokens: TokenSettings::default(),
             inputs: None,
+            list_ttl_ms: 0,
             follow: None,
             content: PublishedContent::default(),
         })

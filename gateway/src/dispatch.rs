@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use tamis_engine::Enforcement;
 
 use crate::bundle::Found;
-use crate::call::{Caller, ToolCall};
+use crate::call::{Caller, ContentCall, ToolCall};
 use crate::exposition::{Content, Exposition, Page};
 use crate::hops;
 use crate::input::CallerInput;
@@ -223,20 +223,24 @@ pub(crate) fn cacheable_call(call: &ToolCall) -> String {
     if call.era == Era::Legacy {
         return String::new();
     }
-    let is_private =
-        call.member.as_ref().map_or_else(|| call.exposition.is_private(), |member| member.view.is_private());
-    caching(is_private, call.server_meta())
+    let (is_private, list_ttl_ms) = match &call.member {
+        Some(member) => (member.view.is_private(), member.view.bundle.list_ttl_ms),
+        None => (call.exposition.is_private(), call.exposition.list_ttl_ms),
+    };
+    let is_list = matches!(&call.content, Some(ContentCall::Server { method, .. }) if method.list().is_some());
+    caching(is_private, if is_list { list_ttl_ms } else { 0 }, call.server_meta())
 }
 
-/// The caching members of a modern result. Nothing may be cached, because a reload can change it at any time.
+/// The caching members of a modern list.
 fn cacheable(target: &Target) -> String {
-    caching(target.is_private(), target.server_meta())
+    caching(target.is_private(), target.list_ttl_ms(), target.server_meta())
 }
 
-fn caching(is_private: bool, server: &str) -> String {
+/// The caching members of a modern result. By default nothing may be cached, because a reload can change it at any time.
+fn caching(is_private: bool, ttl_ms: u64, server: &str) -> String {
     // Without keys, all callers get the same result.
     let scope = if is_private { "private" } else { "public" };
-    format!(r#","resultType":"complete","ttlMs":0,"cacheScope":"{scope}","_meta":{{{server}}}"#)
+    format!(r#","resultType":"complete","ttlMs":{ttl_ms},"cacheScope":"{scope}","_meta":{{{server}}}"#)
 }
 
 /// What the target has, as the protocol says it: prompts, resources, completions and log messages only if there are any.

@@ -88,6 +88,14 @@ impl Target {
         }
     }
 
+    /// Returns for how many milliseconds clients may keep lists.
+    pub(crate) fn list_ttl_ms(&self) -> u64 {
+        match self {
+            Self::Exposition(exposition) => exposition.list_ttl_ms,
+            Self::Bundle(view) => view.bundle.list_ttl_ms,
+        }
+    }
+
     /// Returns whether any of the prompts and resources that the sender of the request may use are so.
     pub(crate) fn has_content(&self, is: impl Fn(&Content) -> bool) -> bool {
         match self {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tamis_config::bundle::{self, LeftOut, MAX_TOOL_NAME, MAX_TOOLS};
 use tamis_config::{BundleDocument, BundleLimits, BundlePart, ExpositionId, OutputLimits, Reason, Snapshot};
 
-use super::expose::{Context, Placed, Stop, id_of, is_taken, place, stopped};
+use super::expose::{Context, Placed, Stop, id_of, is_taken, list_ttl_ms, place, stopped};
 use super::groups::Groups;
 use super::{Compilation, Degraded, access};
 use crate::cluster::{PartState, PartTools};
@@ -124,6 +124,7 @@ fn document<'r>(
         parts: parts.iter().map(part).collect(),
         access,
         limits,
+        list_ttl_ms: list_ttl_ms(&resource.spec),
     })
 }
 

@@ -20,8 +20,8 @@ use super::{
 use crate::origin::FieldPath;
 use crate::plain::plain;
 use crate::resources::{
-    AuditMode, ExpositionSpec, GatewayGroupSpec, LimitsSpec, OutputLimitsSpec, Published, ServiceRef, TokensSpec,
-    ToolsFiltersSpec,
+    AuditMode, ExpositionSpec, GatewayGroupSpec, LimitsSpec, ListsSpec, OutputLimitsSpec, Published, ServiceRef,
+    TokensSpec, ToolsFiltersSpec,
 };
 use crate::{Diagnostic, ObjectName, Resource, Unusable, tighten};
 
@@ -322,6 +322,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
             },
             tokens: tokens(spec.tokens),
             inputs: spec.output.as_ref().and_then(|output| output.inputs.clone()),
+            list_ttl_ms: list_ttl_ms(spec),
             follow,
             content,
         };
@@ -470,6 +471,11 @@ impl<'a, 'r> Exposer<'a, 'r> {
 
 fn unreadable_set(broken: &Unusable) -> (Reason, String) {
     (Reason::InvalidFilter, format!("{} cannot be read", broken.file))
+}
+
+/// Returns how long clients may keep lists, in milliseconds.
+pub(super) fn list_ttl_ms(spec: &ExpositionSpec) -> u64 {
+    spec.lists.as_ref().and_then(ListsSpec::ttl_ms).unwrap_or_default()
 }
 
 /// Returns the limits of calls. A value that does not parse was rejected earlier; its default is safe. `planned`: the timeout

@@ -72,7 +72,7 @@ pub(super) fn compile(
     for (name, spec) in spec.pinned() {
         tools.insert(name.clone(), tool(name, spec, &at.key(name), (&mut inputs, &mut outputs), sink));
     }
-    if tools.is_empty() && !follow {
+    if tools.is_empty() && !follow && !sink.failed {
         sink.warning(&at, "pins no tool, so there is none", "run `tamis import mcp` to pin the server's tools");
     }
     (source, tools)

@@ -197,14 +197,14 @@ fn info(
     if mime_type.as_ref().is_some_and(|text| !is_media_type(text)) {
         sink.error(&at.key("mimeType"), "is not a media type", "write one such as text/markdown");
     }
-    let mut is = |field: &str, json: &Option<JsonText>, check: fn(&Value) -> bool, wanted: &str| {
-        let parsed = json.as_ref().map(|json| serde_json::from_str::<Value>(json.as_str()).unwrap_or_default());
-        if parsed.is_some_and(|value| !check(&value)) {
-            sink.error(&at.key(field), format!("is not {wanted}"), format!("write {wanted} as in MCP, or remove it"));
-        }
-    };
-    is("annotations", annotations, Value::is_object, "an object");
-    is("icons", icons, Value::is_array, "a list");
+    let parsed =
+        |json: &Option<JsonText>| json.as_ref().and_then(|json| serde_json::from_str::<Value>(json.as_str()).ok());
+    if let Some(value) = parsed(annotations) {
+        check_annotations(&value, &at.key("annotations"), sink);
+    }
+    if let Some(value) = parsed(icons) {
+        check_icons(&value, &at.key("icons"), sink);
+    }
     ResourceInfo {
         name: name.clone(),
         title: title.clone(),
@@ -212,5 +212,44 @@ fn info(
         mime_type: mime_type.clone(),
         annotations: annotations.clone(),
         icons: icons.clone(),
+    }
+}
+
+/// Checks annotations (MCP 2025-11-25, `Annotations`): published clients refuse a whole list for one wrong value.
+fn check_annotations(value: &Value, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
+    let Some(annotations) = value.as_object() else {
+        sink.error(at, "is not an object", "write an object as in MCP, or remove it");
+        return;
+    };
+    let is_role = |role: &Value| matches!(role.as_str(), Some("user" | "assistant"));
+    if annotations.get("audience").is_some_and(|roles| !roles.as_array().is_some_and(|roles| roles.iter().all(is_role)))
+    {
+        sink.error(&at.key("audience"), "is not a list of roles", "write a list of `user` and `assistant`");
+    }
+    let is_priority = |number: &Value| number.as_f64().is_some_and(|number| (0.0..=1.0).contains(&number));
+    if annotations.get("priority").is_some_and(|number| !is_priority(number)) {
+        sink.error(&at.key("priority"), "is not a number from 0 to 1", "write 1 for the most important resources");
+    }
+    if annotations.get("lastModified").is_some_and(|time| !time.is_string()) {
+        sink.error(&at.key("lastModified"), "is not a text", "write a time, such as \"2026-11-25T15:00:00Z\"");
+    }
+}
+
+/// Checks icons (MCP 2025-11-25, `Icon`).
+fn check_icons(value: &Value, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
+    let Some(icons) = value.as_array() else {
+        sink.error(at, "is not a list", "write a list as in MCP, or remove it");
+        return;
+    };
+    for (index, icon) in icons.iter().enumerate() {
+        let text_or_absent = |field: &str| icon.get(field).is_none_or(Value::is_string);
+        let texts = |sizes: &Value| sizes.as_array().is_some_and(|sizes| sizes.iter().all(Value::is_string));
+        if !icon.get("src").is_some_and(Value::is_string)
+            || !text_or_absent("mimeType")
+            || !icon.get("sizes").is_none_or(texts)
+        {
+            let remedy = "write {src: URI, mimeType: image/png, sizes: ['48x48']}; only `src` is required";
+            sink.error(&at.index(index), "is not an icon", remedy);
+        }
     }
 }

@@ -98,6 +98,7 @@ spec:
   filters: [partner]
   access: {anonymous: true}
   limits: {requestsPerSecond: 50, burst: 100, concurrent: 32, timeout: 30s, maxResponseBytes: 16Mi}
+  lists: {ttl: 1m30s}
   audit: {mode: Digest}
 "##;
 
@@ -117,6 +118,7 @@ fn the_documents_of_the_contract_compile() {
     let exposition = &compilation.snapshot.expositions[&id];
     assert_eq!(exposition.tools.keys().collect::<Vec<_>>(), ["list-issues", "get-issue", "get-log", "whoami"]);
     assert_eq!(exposition.limits.max_response_bytes, 16 << 20);
+    assert_eq!(exposition.list_ttl_ms, 90_000);
     let service = &compilation.snapshot.services[&exposition.service];
     assert_eq!(
         service.tools["list-issues"].input_schema.as_str(),

@@ -15,8 +15,8 @@ use tamis_config::{BundleDocument, BundlePart, Reason};
 use tamis_engine::{Enforcement, ReservedInput};
 use url::{Host, Url};
 
-/// The longest timeout of a call: an hour.
-const MAX_TIMEOUT_MS: u64 = 3_600_000;
+/// The longest duration, of a call or of a list: an hour.
+const MAX_DURATION_MS: u64 = 3_600_000;
 /// The most patterns that choose operations, and the most overrides.
 const MAX_PATTERNS: usize = 256;
 /// The largest output that can be configured.
@@ -48,7 +48,8 @@ impl Spec for ServiceManifestSpec {
                     let message = "pins tools, but `follow: true` publishes what the server lists";
                     sink.error(&at, message, "remove `tools`, or `follow`");
                 }
-                if !follows && mcp.tools.is_none() {
+                // Without either, compiling says that first.
+                if !follows && mcp.tools.is_none() && (mcp.url.is_some() || mcp.command.is_some()) {
                     let remedy = "run `tamis import mcp` to pin the server's tools, or write `follow: true`";
                     sink.error(&at, "is missing", remedy);
                 }
@@ -120,6 +121,11 @@ impl Spec for ExpositionSpec {
         if let Some(inputs) = self.output.as_ref().and_then(|output| output.inputs.as_ref()) {
             check_inputs(inputs, sink);
         }
+        if let Some(lists) = &self.lists
+            && let Some(text) = &lists.ttl
+        {
+            duration(text, lists.ttl_ms(), &FieldPath::spec(["lists", "ttl"]), sink);
+        }
         if let Some(keys) = self.access.as_ref().and_then(|access| access.api_keys.as_ref())
             && !is_secret_name(&keys.secret_ref.name)
         {
@@ -160,7 +166,7 @@ impl Spec for GatewayGroupSpec {
             response_bytes(quantity, &FieldPath::spec(["maxResponseBytes"]), sink);
         }
         if let Some(text) = &self.max_timeout {
-            timeout(text, self.max_timeout_ms(), &FieldPath::spec(["maxTimeout"]), sink);
+            duration(text, self.max_timeout_ms(), &FieldPath::spec(["maxTimeout"]), sink);
         }
         if let Some(Memory(Quantity(text))) = self.memory.as_ref().filter(|memory| memory.bytes().is_none()) {
             let message = format!("`{}` is not a number of bytes from 16Mi to 1024Gi", super::excerpt(text));
@@ -238,7 +244,7 @@ impl Spec for ConfigurationPlanSpec {
     fn check(&self, sink: &mut DiagnosticSink<'_>) {
         let call = self.timeouts.as_ref().and_then(|timeouts| timeouts.call.as_deref());
         if let Some(text) = call {
-            timeout(text, self.call_timeout_ms(), &FieldPath::spec(["timeouts", "call"]), sink);
+            duration(text, self.call_timeout_ms(), &FieldPath::spec(["timeouts", "call"]), sink);
         }
     }
 }
@@ -250,8 +256,8 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 253 && !name.starts_with('.') && name.chars().all(allowed)
 }
 
-fn timeout(text: &str, ms: Option<u64>, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
-    if !ms.is_some_and(|ms| (1..=MAX_TIMEOUT_MS).contains(&ms)) {
+fn duration(text: &str, ms: Option<u64>, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
+    if !ms.is_some_and(|ms| (1..=MAX_DURATION_MS).contains(&ms)) {
         let message = format!("`{}` is not a duration from 1ms to 1h", super::excerpt(text));
         sink.error(at, message, "write a number with ms, s, m or h, for example 30s");
     }
@@ -276,7 +282,7 @@ fn check_limits(limits: &LimitsSpec, sink: &mut DiagnosticSink<'_>) {
         sink.error(&at.key("burst"), "has no effect without `requestsPerSecond`", "add that, or remove it");
     }
     if let Some(text) = &limits.timeout {
-        timeout(text, limits.timeout_ms(), &at.key("timeout"), sink);
+        duration(text, limits.timeout_ms(), &at.key("timeout"), sink);
     }
     if let Some(quantity) = &limits.max_response_bytes {
         response_bytes(quantity, &at.key("maxResponseBytes"), sink);
@@ -297,8 +303,8 @@ const OF_A_SERVICE: [(&str, &str); 9] = [
     ("filters", "set it in the expositions of the bundle"),
     ("enforcement", "set it in the expositions of the bundle"),
     ("tools", "select tools in the expositions of the bundle"),
-    ("prompts", "a bundle publishes tools only"),
-    ("resources", "a bundle publishes tools only"),
+    ("prompts", "select prompts in the expositions of the bundle"),
+    ("resources", "select resources in the expositions of the bundle"),
     ("configurationPlan", "set it in the expositions of the bundle"),
     ("tokens", "set it in the expositions of the bundle; `limits.output.tokens` is counted as each of them says"),
     ("output", "set it in the expositions of the bundle"),

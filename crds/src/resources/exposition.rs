@@ -92,6 +92,9 @@ pub struct ExpositionSpec {
     /// What the tools offer to their callers in addition to the arguments of the service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<ExpositionOutputSpec>,
+    /// How long clients may keep the lists of tools, prompts and resources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lists: Option<ListsSpec>,
 }
 
 /// One exposition of a bundle.
@@ -132,6 +135,26 @@ impl ExpositionSpec {
             Published::Service(service) => Some(service),
             Published::Bundle(_) => None,
         }
+    }
+}
+
+/// How long clients may keep what an exposition lists.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListsSpec {
+    /// The time for which a client may use a list before it asks again, with a unit: `90s`, `5m`. Clients of protocol version
+    /// 2026-07-28 get it as `ttlMs`. Without it, `ttlMs` is 0, which asks clients not to keep lists. A client that listens for
+    /// changes gets each change at once, whatever the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-tamis-unit" = "s"))]
+    pub ttl: Option<String>,
+}
+
+impl ListsSpec {
+    /// Returns `ttl` in milliseconds, or `None` if it is absent or not a duration.
+    #[must_use]
+    pub fn ttl_ms(&self) -> Option<u64> {
+        duration_ms(self.ttl.as_deref()?)
     }
 }
 

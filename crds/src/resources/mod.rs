@@ -28,7 +28,7 @@ pub use content::{
 };
 pub use exposition::{
     AccessSpec, ApiKeysSpec, AuditMode, AuditSpec, BundlePartSpec, ContentSelection, Exposition, ExpositionOutputSpec,
-    ExpositionSpec, LimitsSpec, OutputLimitsSpec, Published, TokensSpec, ToolSelection,
+    ExpositionSpec, LimitsSpec, ListsSpec, OutputLimitsSpec, Published, TokensSpec, ToolSelection,
 };
 pub use filters::{ToolsFilters, ToolsFiltersSpec};
 pub use group::{

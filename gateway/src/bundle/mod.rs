@@ -40,6 +40,8 @@ pub(crate) struct Bundle {
     pub(crate) access: Option<Access>,
     /// Limits on calls, on top of those of the parts.
     pub(crate) limits: BundleLimits,
+    /// Milliseconds for which clients may keep lists.
+    pub(crate) list_ttl_ms: u64,
     /// The parts, in the order in which their tools are listed.
     pub(crate) parts: Vec<Part>,
     /// Its share of the gateway's memory and streams. Calls count for the part.
@@ -127,6 +129,7 @@ impl Bundle {
             digest: digest(document),
             access: document.access.clone(),
             limits: document.limits.clone(),
+            list_ttl_ms: document.list_ttl_ms,
             parts: document.parts.iter().map(part).collect(),
             share: gateway.shares.of(&id),
             id,

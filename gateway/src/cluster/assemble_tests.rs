@@ -54,6 +54,7 @@ fn document(name: &str, service: &ServiceDocument, rate: u32, handles: &[&str]) 
         audit: Audit::Digest,
         tokens: tamis_config::TokenSettings::default(),
         inputs: None,
+        list_ttl_ms: 0,
         follow: None,
         content: Default::default(),
     }

@@ -53,6 +53,8 @@ pub(crate) struct Exposition {
     handles: Handles,
     /// Limits on calls.
     pub(crate) limits: CallLimits,
+    /// Milliseconds for which clients may keep lists.
+    pub(crate) list_ttl_ms: u64,
     /// The content of an audit record.
     pub(crate) audit: Audit,
     /// Counts tokens. Loaded only if an answer may need it: a gateway that counts none holds no vocabulary.
@@ -145,6 +147,7 @@ impl Exposition {
             watch,
             handles,
             limits,
+            list_ttl_ms: document.list_ttl_ms,
             audit: document.audit,
             tokenizer,
             exact: OnceLock::new(),

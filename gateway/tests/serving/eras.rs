@@ -1,8 +1,11 @@
 //! Both eras on one endpoint.
 
 use serde_json::{Value, json};
+use tamis_config::{BundleDocument, ExpositionDocument};
+use tamis_engine::Enforcement;
 
-use crate::support::{MODERN, read, simple, text};
+use crate::bundles::{bundle, with};
+use crate::support::{MODERN, exposition, read, service, simple, snapshot, text, tool};
 
 #[tokio::test]
 async fn a_legacy_client_shakes_hands_lists_and_calls() {
@@ -65,6 +68,27 @@ async fn a_modern_client_discovers_lists_and_calls() {
     assert_eq!(answer["result"]["resultType"], "complete");
     assert_eq!(answer["result"]["structuredContent"]["name"], "x");
     assert_eq!(answer["result"]["_meta"], server);
+}
+
+#[tokio::test]
+async fn lists_may_be_kept_as_long_as_their_exposition_says_and_nothing_else() {
+    let (upstream, running) = simple(Default::default()).await;
+    let service = service(&upstream.base, &json!({"read": tool("/doc")}));
+    let document = exposition("api", &service, Enforcement::Advisory, &[("read", None)]);
+    let kept = ExpositionDocument { list_ttl_ms: 90_000, ..document };
+    let all = BundleDocument { list_ttl_ms: 5, ..bundle(&[("api", "")]) };
+    let report = running.gateway.apply(&with(snapshot(&service, [kept]), [all]));
+    assert_eq!(report.failed, []);
+    for (name, ttl) in [("api", 90_000), ("all", 5)] {
+        for method in ["server/discover", "tools/list"] {
+            let (_, answer) = running.modern(name, method, json!({})).await;
+            assert_eq!(answer["result"]["ttlMs"], ttl, "{name} {method}");
+        }
+        let (_, answer) = running.modern(name, "tools/call", json!({"name": "read"})).await;
+        assert_eq!(answer["result"].get("ttlMs"), None, "{name}");
+        let (_, answer) = running.legacy(name, "tools/list", json!({})).await;
+        assert_eq!(answer["result"].get("ttlMs"), None, "{name}");
+    }
 }
 
 #[tokio::test]

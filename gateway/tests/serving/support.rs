@@ -190,6 +190,7 @@ pub(crate) fn exposition(
         audit: tamis_config::Audit::Digest,
         tokens: tamis_config::TokenSettings::default(),
         inputs: None,
+        list_ttl_ms: 0,
         follow: None,
         content: Default::default(),
     }

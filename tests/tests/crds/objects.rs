@@ -350,6 +350,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (plan(&json!({ "tls": {} })), "`tls` is not implemented yet"),
         (plan(&json!({ "headers": { "forward": ["a"] } })), "`forward` is not implemented yet"),
         (plan(&json!({ "timeouts": { "call": "soon" } })), "must be a duration from 1ms to 1h"),
+        (exposition(&json!({ "lists": { "ttl": "2h" } })), "must be a duration from 1ms to 1h"),
         (plan(&json!({ "filters": ["a", "a"] })), "a filter set occurs twice"),
         (object("CustomTools", "t", &json!({ "service": service(), "customTools": { "a": { "tool": "" } } })), "tool"),
         (object("Prompts", "p", &json!({ "service": service(), "prompts": { "a": { "title": "A" } } })), "result"),

@@ -64,7 +64,7 @@ fn a_bundle_names_its_parts_and_holds_nothing_of_them() {
         "Exposition",
         "all",
         "expositions: [{name: e, prefix: a_}], access: {apiKeys: {secretRef: {name: friends}}}, limits: \
-         {requestsPerSecond: 5, burst: 9, concurrent: 2, timeout: 3s, maxResponseBytes: 1Mi, output: {tokens: 7}}",
+         {requestsPerSecond: 5, burst: 9, concurrent: 2, timeout: 3s, maxResponseBytes: 1Mi, output: {tokens: 7}}, lists: {ttl: 90s}",
     );
     let compilation = world.compile(None);
     let expected = BundleDocument {
@@ -83,6 +83,7 @@ fn a_bundle_names_its_parts_and_holds_nothing_of_them() {
             max_response_bytes: Some(1 << 20),
             output: OutputLimits { bytes: None, tokens: Some(7) },
         },
+        list_ttl_ms: 90_000,
     };
     assert_eq!(*bundle(&compilation), expected);
     assert_eq!(compilation.bundled[&all()], Bundled { tools: 2, unfiltered: 1, pending: vec![] });

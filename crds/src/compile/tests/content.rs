@@ -220,6 +220,23 @@ fn what_is_wrong_is_said_at_its_place() {
             "resources: {'a:/b': {name: a, text: x, annotations: [1]}}".to_owned(),
             "spec.resources[\"a:/b\"].annotations: is not an object".to_owned(),
         ),
+        (
+            "resources: {'a:/b': {name: a, text: x, annotations: {audience: [user, model]}}}".to_owned(),
+            "spec.resources[\"a:/b\"].annotations.audience: is not a list of roles".to_owned(),
+        ),
+        (
+            "resources: {'a:/b': {name: a, text: x, annotations: {priority: 5}}}".to_owned(),
+            "spec.resources[\"a:/b\"].annotations.priority: is not a number from 0 to 1".to_owned(),
+        ),
+        (
+            "resources: {'a:/b': {name: a, text: x, annotations: {lastModified: 2026}}}".to_owned(),
+            "spec.resources[\"a:/b\"].annotations.lastModified: is not a text".to_owned(),
+        ),
+        (
+            "resources: {'a:/b': {name: a, text: x, icons: [{src: 'https://a/b.png'}, {mimeType: image/png}]}}"
+                .to_owned(),
+            "spec.resources[\"a:/b\"].icons[1]: is not an icon".to_owned(),
+        ),
         (long, "spec.resources[\"a:/b\"]: has 1048577 bytes of content, more than the limit of 1048576".to_owned()),
         (of("a://b/c"), field("a://b/c") + "has no variable"),
         (of("a:{b}"), field("a:{b}") + "has no path below which requests are sent"),

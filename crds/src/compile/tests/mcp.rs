@@ -101,6 +101,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("url: 'https://example.com/mcp'", "spec.mcp.tools: is missing"),
         ("url: 'https://example.com/mcp', tools: {}", "spec.mcp.tools: pins no tool"),
         ("tools: {t: {inputSchema: {type: object}}}", "spec.mcp: has neither `url` nor `command`"),
+        ("", "spec.mcp: has neither `url` nor `command`"),
         ("url: 'https://example.com/mcp', tools: {'a b': {inputSchema: {type: object}}}", "is not a valid tool name"),
         ("url: 'https://example.com/mcp', tools: {a: {}}", "spec.mcp.tools.a.inputSchema: is missing"),
         (&tool(", response: {}"), "spec.mcp.tools.t.response: unknown field"),

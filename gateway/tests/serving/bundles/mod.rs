@@ -30,6 +30,7 @@ pub(crate) fn bundle(parts: &[(&str, &str)]) -> BundleDocument {
         parts: parts.iter().map(part).collect(),
         access: Some(Access::Anonymous),
         limits: BundleLimits::default(),
+        list_ttl_ms: 0,
     }
 }
 
