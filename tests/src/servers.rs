@@ -48,11 +48,7 @@ impl Everything {
             .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()?;
-        let until = Instant::now() + Duration::from_secs(60);
-        while tokio::net::TcpStream::connect(("127.0.0.1", port.number())).await.is_err() {
-            ensure!(Instant::now() < until, "the server does not listen");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        listens(&port).await?;
         Ok(Self { _process: process, port, path })
     }
 
@@ -67,4 +63,47 @@ impl Everything {
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}{}", self.port(), self.path)
     }
+}
+
+/// A server on the official Go SDK (`tests/servers/go`), over HTTP on loopback. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Orders {
+    _process: Child,
+    port: Port,
+}
+
+impl Orders {
+    /// Starts it with or without sessions, and waits until it listens.
+    ///
+    /// # Errors
+    /// It is not installed, or does not listen within a minute.
+    pub async fn start(stateless: bool) -> Result<Self> {
+        let port = Port::reserve()?;
+        let process = Command::new(tool("go-server/mcp-server-orders")?)
+            .arg(format!("-address=127.0.0.1:{}", port.number()))
+            .arg(format!("-stateless={stateless}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        listens(&port).await?;
+        Ok(Self { _process: process, port })
+    }
+
+    /// Returns the address of its endpoint.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port.number())
+    }
+}
+
+/// Waits until something listens on a port, for a minute at most.
+async fn listens(port: &Port) -> Result<()> {
+    let until = Instant::now() + Duration::from_secs(60);
+    while tokio::net::TcpStream::connect(("127.0.0.1", port.number())).await.is_err() {
+        ensure!(Instant::now() < until, "the server does not listen");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
 }

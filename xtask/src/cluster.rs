@@ -1,6 +1,6 @@
-//! Programs of Kubernetes, built from Go modules in this repository: the API server for the tests of the operator, Helm
-//! and an OpenTelemetry Collector from `tests/cluster/`, and the other programs of a node for the end-to-end run from
-//! `e2e/cluster/`.
+//! Programs built from Go modules in this repository: the API server for the tests of the operator, Helm and an
+//! OpenTelemetry Collector from `tests/cluster/`, an MCP server from `tests/servers/go/`, and the other programs of a node for
+//! the end-to-end run from `e2e/cluster/`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -86,6 +86,20 @@ pub(crate) const COLLECTOR: Set = Set {
         folder: "otelcol",
         files: &["go.mod", "go.sum", "main.go"],
         programs: &[(".", "otelcol")],
+        tags: "",
+        versioned: None,
+    }],
+};
+
+/// An MCP server on the official Go SDK, for the tests of MCP servers.
+pub(crate) const GO_SERVER: Set = Set {
+    folder: "go-server",
+    sources: "tests/servers",
+    what: "an MCP server on the Go SDK",
+    modules: &[Module {
+        folder: "go",
+        files: &["go.mod", "go.sum", "main.go"],
+        programs: &[(".", "mcp-server-orders")],
         tags: "",
         versioned: None,
     }],
@@ -217,17 +231,18 @@ fn version_flags(version: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{API_SERVER, COLLECTOR, HELM, KUBERNETES, NODE, required, version_flags};
+    use super::{API_SERVER, COLLECTOR, GO_SERVER, HELM, KUBERNETES, NODE, required, version_flags};
     use crate::tools::read;
 
     #[test]
     fn each_program_is_built_once_from_a_module_that_is_there() {
-        let mut built: Vec<_> = [API_SERVER, HELM, COLLECTOR, NODE].iter().flat_map(super::Set::programs).collect();
+        let mut built: Vec<_> =
+            [API_SERVER, HELM, COLLECTOR, GO_SERVER, NODE].iter().flat_map(super::Set::programs).collect();
         let count = built.len();
         built.sort_unstable();
         built.dedup();
         assert_eq!(built.len(), count, "{built:?}");
-        for set in [API_SERVER, HELM, COLLECTOR, NODE] {
+        for set in [API_SERVER, HELM, COLLECTOR, GO_SERVER, NODE] {
             assert!(set.stamp().expect("all files are there").contains("go 1."));
         }
     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::cluster::{API_SERVER, COLLECTOR, HELM, NODE};
+use crate::cluster::{API_SERVER, COLLECTOR, GO_SERVER, HELM, NODE};
 use crate::run::{quietly, root};
 use crate::{definitions, needs, prometheus};
 
@@ -78,9 +78,9 @@ pub(crate) fn install() -> Result<Tools> {
     let tools = root().join(".tools");
     let (cluster, helm) = (API_SERVER.is_needed(&tools)?, HELM.is_needed(&tools)?);
     // Always built from the module: it contains exactly the components that the tests configure.
-    let collector = !COLLECTOR.is_built(&tools)?;
+    let (collector, server) = (!COLLECTOR.is_built(&tools)?, !GO_SERVER.is_built(&tools)?);
     let (prometheus, definitions) = (prometheus::is_needed(&tools)?, definitions::is_needed(&tools)?);
-    needs::check(cluster || helm || collector || prometheus || definitions)?;
+    needs::check(cluster || helm || collector || server || prometheus || definitions)?;
     let locks = root().join("tests/clients");
     let python = quietly(Command::new("python3").arg("--version"))?;
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
@@ -103,7 +103,7 @@ pub(crate) fn install() -> Result<Tools> {
         }
         // Built one after the other, since each build keeps all cores busy.
         running.push(scope.spawn(|| {
-            let needed = [(cluster, &API_SERVER), (helm, &HELM), (collector, &COLLECTOR)];
+            let needed = [(cluster, &API_SERVER), (helm, &HELM), (collector, &COLLECTOR), (server, &GO_SERVER)];
             needed.into_iter().filter(|(needed, _)| *needed).try_for_each(|(_, set)| set.install(&tools))?;
             if prometheus {
                 prometheus::install(&tools)?;

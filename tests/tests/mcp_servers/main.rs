@@ -5,6 +5,7 @@ mod cluster;
 mod during;
 mod events;
 mod fixture;
+mod go_sdk;
 mod import;
 mod pinned;
 mod programs;
