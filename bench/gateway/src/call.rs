@@ -66,6 +66,16 @@ impl Call {
         Ok(call)
     }
 
+    /// A `tools/call` of the legacy era that asks for progress.
+    pub(crate) fn with_progress(path: String, tool: &str) -> Result<Self> {
+        let mut call = Self::tool(path, tool, Era::Legacy)?;
+        call.body = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{{}},"_meta":{{"progressToken":1}}}}}}"#
+        )
+        .into();
+        Ok(call)
+    }
+
     /// A `POST` of JSON.
     pub(crate) fn post(path: String, body: Bytes) -> Self {
         let mut headers = HeaderMap::new();

@@ -47,7 +47,7 @@ fn select(sizes: &[usize]) -> String {
 
 /// Writes the documents of one service with one tool for each size, and its expositions: `plain` without a filter,
 /// `select`, `enforced` with `retain` and `patches`, and `key`, which is `select` with an API key. A service `server` is the
-/// upstream as an MCP server, with the expositions `mcp-plain` and `mcp-select`.
+/// upstream as an MCP server, with the expositions `mcp-plain`, `mcp-select` and `mcp-held`, whose calls may take two minutes.
 pub(crate) fn calls(folder: &Path, secrets: &Path, upstream: u16, sizes: &[usize]) -> Result<()> {
     let mut yaml = service(&format!("http://127.0.0.1:{upstream}"));
     for kb in sizes {
@@ -77,10 +77,12 @@ pub(crate) fn calls(folder: &Path, secrets: &Path, upstream: u16, sizes: &[usize
     for kb in sizes {
         writeln!(yaml, "      items-{kb}: {{inputSchema: {{type: object}}}}")?;
     }
+    writeln!(yaml, "      held: {{inputSchema: {{type: object}}}}")?;
     yaml += &filter_set("server", "select", "Advisory");
     yaml += &select(sizes);
     yaml += &exposition("server", "mcp-plain", "", anonymous);
     yaml += &exposition("server", "mcp-select", "select", anonymous);
+    yaml += &exposition("server", "mcp-held", "", "anonymous: true}\n  limits: {timeout: 2m");
     std::fs::write(folder.join("bench.yaml"), yaml)?;
     std::fs::create_dir_all(secrets.join("callers"))?;
     std::fs::write(secrets.join("callers/bench"), format!("sha256:{KEY_DIGEST}"))?;

@@ -91,7 +91,7 @@ struct Arguments {
     #[arg(long, default_value = "an unknown build")]
     build: String,
     /// What to measure.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "calls,expositions,connections,stall")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "calls,expositions,connections,held,stall")]
     parts: Vec<Part>,
     /// Sizes of the upstream's answers, in kB.
     #[arg(long, value_delimiter = ',', default_value = "1,4,16,64,512")]
@@ -120,6 +120,9 @@ struct Arguments {
     /// Number of idle connections.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     connections: u32,
+    /// Number of calls in flight at once.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+    held: u32,
     /// Print JSON instead of Markdown.
     #[arg(long)]
     json: bool,
@@ -134,6 +137,8 @@ enum Part {
     Expositions,
     /// Memory of idle connections.
     Connections,
+    /// Memory of calls of an MCP server that take 30 s and report progress.
+    Held,
     /// Calls while one of two workers is held up.
     Stall,
 }
@@ -154,7 +159,7 @@ fn main() -> Result<()> {
 
 async fn run(arguments: Arguments) -> Result<()> {
     let Arguments { tamis, build, parts, sizes, targets, peers, rounds, seconds, quick, .. } = arguments;
-    let Arguments { shared, different, connections, json, .. } = arguments;
+    let Arguments { shared, different, connections, held, json, .. } = arguments;
     let (sizes, rounds, seconds) = if quick { (vec![4], 1, 0.33) } else { (sizes, rounds, seconds) };
     ensure!(rounds > 0 && seconds >= 0.1, "expected at least one round and a tenth of a second");
     let cores = Cores::of_this_machine()?;
@@ -179,6 +184,10 @@ async fn run(arguments: Arguments) -> Result<()> {
     if parts.contains(&Part::Connections) {
         let idle = memory::idle(&cores, &tamis, connections as usize).await;
         report.idle = Some(idle.map_err(|error| format!("{error:#}")));
+    }
+    if parts.contains(&Part::Held) {
+        let held = memory::held(&cores, &tamis, held as usize).await;
+        report.held = Some(held.map_err(|error| format!("{error:#}")));
     }
     if parts.contains(&Part::Stall) {
         report.stall = Some(stall::measure(&cores, &tamis).await.map_err(|error| format!("{error:#}")));

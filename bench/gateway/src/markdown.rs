@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::memory::{Expositions, Idle, TOOLS};
+use crate::memory::{Expositions, Held, Idle, TOOLS};
 use crate::plan::Target;
 use crate::report::{Machine, Measured, MeasuredRow, Peers, Report};
 use crate::stall::Stall;
@@ -74,6 +74,20 @@ impl Report {
             }
             Some(Err(reason)) => {
                 let _ = writeln!(out, "\nIdle connections were not measured: {reason}.");
+            }
+            None => {}
+        }
+        match &self.held {
+            Some(Ok(Held { calls, seconds, each })) => {
+                let _ = writeln!(
+                    out,
+                    "\n| calls in flight of {seconds} s with progress | each, with both connections |\n|---:|---:|\n| {} | {} |",
+                    grouped(*calls as f64),
+                    kilobytes(*each),
+                );
+            }
+            Some(Err(reason)) => {
+                let _ = writeln!(out, "\nCalls in flight were not measured: {reason}.");
             }
             None => {}
         }

@@ -2,7 +2,7 @@ use super::{grouped, percent};
 use crate::call::Era;
 use crate::client::Protocol;
 use crate::documents::Sets;
-use crate::memory::{Expositions, Idle};
+use crate::memory::{Expositions, Held, Idle};
 use crate::plan::Target;
 use crate::report::{Machine, Measured, MeasuredRow, Peers, Report};
 use crate::stall::Stall;
@@ -72,6 +72,7 @@ fn report() -> Report {
             during: latency(110.0),
             reported: 1,
         })),
+        held: Some(Ok(Held { calls: 1_000, seconds: 30, each: 39_960.0 })),
         idle: Some(Ok(Idle { connections: 10_000, each_unused: 2_000.0, each_used: 5_960.0 })),
     }
 }
@@ -104,12 +105,13 @@ fn the_summary_names_what_was_measured() {
         "| `select`, 4 kB, added p50 / p99 over the per-core proxy | 15 / 60 us | 15 / 45 us |",
         "| an exposition of 20 tools, one shared set / all sets different | 10 / 40 kB | 19.3 kB / 31.0 kB |",
         "| an idle connection after one call | 6 kB | 6.0 kB |",
+        "| a call of an MCP server in flight, with progress | 40 kB | 40.0 kB |",
         "| calls of the other worker while one is held up | unchanged, 1 reported | \
          p99 330 us, before 300 us; 1 reported |",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
-    let empty = Report { cases: Vec::new(), expositions: Vec::new(), idle: None, stall: None, ..report() };
+    let empty = Report { cases: Vec::new(), expositions: Vec::new(), idle: None, held: None, stall: None, ..report() };
     assert!(!empty.markdown().contains("| measure |"));
 }
 
@@ -117,7 +119,7 @@ fn the_summary_names_what_was_measured() {
 fn tables_have_as_many_cells_in_each_row() {
     let text = report().markdown();
     let tables: Vec<&str> = text.split("\n\n").filter(|paragraph| paragraph.starts_with('|')).collect();
-    assert_eq!(tables.len(), 8);
+    assert_eq!(tables.len(), 9);
     for table in tables {
         let cells: Vec<usize> = table.lines().map(|line| line.matches('|').count()).collect();
         assert!(cells.len() > 2 && cells.iter().all(|&count| count == cells[0]), "{table}");
@@ -136,10 +138,12 @@ fn what_was_not_measured_is_named() {
     report.stall = Some(Err("no permission".to_owned()));
     report.peers = Some(Err("cannot run python".to_owned()));
     report.idle = Some(Err("the limit is 1024".to_owned()));
+    report.held = Some(Err("a call ended early".to_owned()));
     report.expositions.clear();
     let text = report.markdown();
     assert!(text.contains("Published gateways were not measured: cannot run python."), "{text}");
     assert!(text.contains("held up were not measured: no permission."), "{text}");
+    assert!(text.contains("Calls in flight were not measured: a call ended early."), "{text}");
     assert!(text.contains("not measured: the limit is 1024.") && !text.contains("further exposition"), "{text}");
 }
 

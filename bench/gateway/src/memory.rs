@@ -1,4 +1,4 @@
-//! Measures the memory of expositions and of idle connections.
+//! Measures the memory of expositions, of idle connections and of calls in flight.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -13,6 +13,7 @@ use crate::client::{Protocol, Sender, once};
 use crate::cores::{Cores, files_allow};
 use crate::documents::{self, Sets};
 use crate::process::Server;
+use crate::servers::{HELD, HELD_SECONDS};
 
 /// The memory of a process with a number of expositions, before any call.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -114,6 +115,56 @@ pub(crate) async fn idle(cores: &Cores, tamis: &Path, connections: usize) -> Res
     let each = |resident: u64| resident.saturating_sub(before) as f64 / connections as f64;
     Ok(Idle { connections, each_unused: each(unused), each_used: each(used) })
 }
+
+/// The memory of a process with calls in flight.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Held {
+    pub(crate) calls: usize,
+    pub(crate) seconds: u32,
+    /// Private resident memory for each call in flight, with its connections to the caller and to the server, in bytes.
+    pub(crate) each: f64,
+}
+
+/// Makes calls of an MCP server that take 30 s and report progress each second, all at once, and reads the memory of
+/// `tamis serve` in between.
+pub(crate) async fn held(cores: &Cores, tamis: &Path, calls: usize) -> Result<Held> {
+    eprintln!("memory of {calls} calls in flight");
+    // One to the caller and one to the server; the gateway keeps three eighths of its files for upstreams and itself.
+    files_allow(&std::fs::read_to_string("/proc/self/limits")?, calls * 8 / 3)?;
+    let upstream = Server::own(&["upstream", "4"])?;
+    let [folder, secrets] = [tempfile::tempdir()?, tempfile::tempdir()?];
+    documents::calls(folder.path(), secrets.path(), upstream.port, &[4])?;
+    let secrets = secrets.path().to_string_lossy();
+    let options = ["--log-level", "warn", "--workers", "1", "--secrets", &secrets];
+    let server = Server::tamis(cores, tamis, folder.path(), &options).await?;
+    let first = Call::tool("/mcp/default/mcp-held".to_owned(), "items-4", Era::Legacy)?;
+    for _ in 0..1000 {
+        let (status, body) = once(server.port, &first).await?;
+        first.check(status, &body)?;
+    }
+    settle().await;
+    let before = server.memory()?;
+    let request =
+        Call::with_progress("/mcp/default/mcp-held".to_owned(), HELD)?.request(server.port, Protocol::Http1)?;
+    let mut calling = JoinSet::new();
+    for number in 0..calls {
+        let host = u8::try_from(2 + number / STREAMS_OF_ONE_ADDRESS).context("too many calls")?;
+        let mut sender = Sender::http1_from(Ipv4Addr::new(127, 0, 0, host), server.port).await?;
+        let request = request.clone();
+        calling.spawn_local(async move { sender.call(request).await });
+    }
+    tokio::time::sleep(Duration::from_secs(u64::from(HELD_SECONDS / 2))).await;
+    let during = server.memory()?;
+    ensure!(calling.try_join_next().is_none(), "a call ended early: fewer than {calls} were in flight");
+    for length in calling.join_all().await {
+        // Each event of progress has more than 100 bytes.
+        ensure!(length? > 100 * HELD_SECONDS as usize, "an answer has no progress");
+    }
+    Ok(Held { calls, seconds: HELD_SECONDS, each: during.saturating_sub(before) as f64 / calls as f64 })
+}
+
+/// What one address may have in flight as streams: the gateway refuses it more than 512.
+const STREAMS_OF_ONE_ADDRESS: usize = 250;
 
 /// Waits until a process has finished what it does after a change.
 async fn settle() {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::call::Era;
 use crate::client::Protocol;
-use crate::memory::{Expositions, Idle};
+use crate::memory::{Expositions, Held, Idle};
 use crate::plan::Target;
 use crate::stall::Stall;
 use crate::stats::{Basis, Latency};
@@ -21,6 +21,8 @@ pub(crate) struct Report {
     pub(crate) expositions: Vec<Expositions>,
     /// The memory of idle connections, or why it was not measured.
     pub(crate) idle: Option<Result<Idle, String>>,
+    /// The memory of calls in flight, or why it was not measured.
+    pub(crate) held: Option<Result<Held, String>>,
     /// Calls while a worker was held up, or why they were not measured.
     pub(crate) stall: Option<Result<Stall, String>>,
 }
@@ -99,6 +101,7 @@ impl Report {
             peers: None,
             expositions: Vec::new(),
             idle: None,
+            held: None,
             stall: None,
         }
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::documents::Sets;
 use crate::markdown::{kilobytes, percent};
-use crate::memory::Idle;
+use crate::memory::{Held, Idle};
 use crate::plan::Target;
 use crate::report::{Measured, MeasuredRow, Report};
 use crate::stall::Stall;
@@ -36,6 +36,10 @@ impl Report {
             Some(Ok(Idle { each_used, .. })) => Some(kilobytes(*each_used)),
             Some(Err(_)) | None => None,
         };
+        let held = match &self.held {
+            Some(Ok(Held { each, .. })) => Some(kilobytes(*each)),
+            Some(Err(_)) | None => None,
+        };
         let stall = match &self.stall {
             Some(Ok(Stall { before, during, reported, .. })) => {
                 Some(format!("p99 {:.0} us, before {:.0} us; {reported} reported", during.p99_us, before.p99_us))
@@ -53,6 +57,7 @@ impl Report {
             ),
             ("an exposition of 20 tools, one shared set / all sets different", "10 / 40 kB", expositions),
             ("an idle connection after one call", "6 kB", idle),
+            ("a call of an MCP server in flight, with progress", "40 kB", held),
             ("calls of the other worker while one is held up", "unchanged, 1 reported", stall),
         ];
         if rows.iter().all(|(_, _, measured)| measured.is_none()) {

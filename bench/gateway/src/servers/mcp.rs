@@ -53,9 +53,32 @@ struct Params<'a> {
     name: Option<&'a str>,
     #[serde(rename = "protocolVersion")]
     version: Option<&'a str>,
+    #[serde(borrow, rename = "_meta", default)]
+    meta: Meta<'a>,
 }
 
-/// The results of an MCP server over HTTP, as text. Its tools are `items-KB`.
+#[derive(Default, Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, rename = "progressToken")]
+    progress_token: Option<&'a RawValue>,
+}
+
+/// A tool whose call takes [`HELD_SECONDS`], with progress each second.
+pub(crate) const HELD: &str = "held";
+/// The seconds of a call of [`HELD`].
+pub(crate) const HELD_SECONDS: u32 = 30;
+
+/// What a message is answered with.
+pub(crate) enum Reply {
+    /// Nothing: it is a notification.
+    Accepted,
+    /// This message.
+    Message(Bytes),
+    /// This event each second, and then this message as an event.
+    Held { progress: Bytes, last: Bytes },
+}
+
+/// The results of an MCP server over HTTP, as text. Its tools are `items-KB` and [`HELD`].
 pub(crate) struct Tools {
     /// By the name of a tool.
     results: HashMap<String, String>,
@@ -73,13 +96,32 @@ impl Tools {
             Ok((format!("items-{kb}"), content))
         };
         let results: HashMap<_, _> = sizes.iter().map(result).collect::<Result<_>>()?;
-        let tools: Vec<_> =
-            results.keys().map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).collect();
+        let names = results.keys().map(String::as_str).chain([HELD]);
+        let tools: Vec<_> = names.map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).collect();
         Ok(Self { results, list: json!({"tools": tools}).to_string() })
     }
 
+    /// Returns the reply to a message.
+    pub(crate) fn reply(&self, message: &[u8]) -> Reply {
+        if let Ok(Request { id: Some(id), method: "tools/call", params: Params { name: Some(HELD), meta, .. } }) =
+            serde_json::from_slice(message)
+        {
+            let progress = meta.progress_token.map_or_else(String::new, |token| {
+                format!(
+                    "data: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{{\"progressToken\":{token},\
+                     \"progress\":1}}}}\n\n"
+                )
+            });
+            let last = format!(
+                "data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[{{\"type\":\"text\",\"text\":\"done\"}}]}}}}\n\n"
+            );
+            return Reply::Held { progress: progress.into(), last: last.into() };
+        }
+        self.answer(message).map_or(Reply::Accepted, Reply::Message)
+    }
+
     /// Answers a message; nothing to a notification.
-    pub(crate) fn answer(&self, message: &[u8]) -> Option<Bytes> {
+    fn answer(&self, message: &[u8]) -> Option<Bytes> {
         let Request { id, method, params } = serde_json::from_slice(message).ok()?;
         let id = id?.get();
         let named = params.name.and_then(|name| self.results.get(name));

@@ -7,7 +7,7 @@ mod proxy;
 mod upstream;
 
 use mcp::Tools;
-pub(crate) use mcp::serve as mcp;
+pub(crate) use mcp::{HELD, HELD_SECONDS, serve as mcp};
 pub(crate) use per_core::{Local, serve as per_core};
 pub(crate) use proxy::serve as proxy;
 pub(crate) use upstream::serve as upstream;
