@@ -5,7 +5,7 @@ fn bytes(text: &str) -> Bytes {
 }
 
 fn relay(token: Option<&str>, level: Option<Level>, enforcement: Enforcement) -> Option<Arc<Relay>> {
-    Relay::new(&Wanted { token: token.map(bytes), level }, enforcement)
+    Relay::new(&Wanted { token: token.map(bytes), level }, None, enforcement)
 }
 
 fn progress(progress: &str, total: Option<&str>, message: Option<&str>) -> Sent {

@@ -2,6 +2,7 @@
 //! still what they were when they were pinned.
 
 mod pass;
+mod sessions;
 mod streams;
 
 use std::collections::HashSet;
@@ -13,6 +14,8 @@ use http::header::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub(crate) use self::sessions::Opened;
+pub(super) use self::sessions::Whose;
 use super::decide::{self, Forget};
 use super::message::RpcFault;
 use super::peers::{Peer, validity};
@@ -213,7 +216,7 @@ impl Flight<'_> {
         if let Transport::Program(program) = &self.wire.transport
             && program.skips_discovery()
         {
-            let initialized = self.initialize().await;
+            let initialized = self.initialize(Whose::Lists).await;
             if let (Err(NotReady::Refused(..)), Transport::Program(program)) = (&initialized, &self.wire.transport) {
                 program.skip_discovery(false);
             }
@@ -227,7 +230,7 @@ impl Flight<'_> {
             program.ended_at_discovery();
             return Err(NotReady::Failed(Fault::Broken(ENDED).into_error()));
         }
-        let initialized = self.initialize().await;
+        let initialized = self.initialize(Whose::Lists).await;
         if let Transport::Http(_) = self.wire.transport {
             return self.or_events(initialized.map(|(server, _)| server)).await;
         }
@@ -272,15 +275,15 @@ impl Flight<'_> {
         }
     }
 
-    /// Begins to talk to a server in the legacy era, and keeps the session if it issues one.
-    pub(super) async fn initialize(&mut self) -> Result<(Server, Option<HeaderValue>), NotReady> {
+    /// Begins to talk to a server in the legacy era. The session, if it issues one, is kept unless it will travel with its caller.
+    pub(super) async fn initialize(&mut self, whose: Whose) -> Result<(Server, Option<HeaderValue>), NotReady> {
         const METHOD: &str = "initialize";
         let id = self.service.next_id();
         let legacy = Server::Legacy { version: LEGACY_VERSIONS[0], has_sessions: false };
         let outgoing = Outgoing {
             method: METHOD,
             headers: request::headers(None, None, METHOD, None),
-            body: request::request(id, METHOD, &request::initialize(), legacy),
+            body: request::request(id, METHOD, &self.hello(whose), legacy),
             id: Some(id),
             limit: MAX_HANDSHAKE,
             refuse_with: None,
@@ -304,25 +307,14 @@ impl Flight<'_> {
         if let Answered::Refused { status, body, .. } = self.wire.post(outgoing).await? {
             return Err(NotReady::Failed(UpstreamError::Status { status, mapped: None, body }));
         }
-        if let Some(session) = &session {
+        if let (Some(session), Some(owner)) = (&session, self.owner(whose)) {
             let end = match &self.wire.transport {
                 Transport::Http(http) => http.letter(&request::headers(Some(server), Some(session), METHOD, None)),
                 Transport::Events(..) | Transport::Program(_) => None,
             };
-            self.peer.keep_session(&self.caller, session.clone(), end);
+            self.peer.keep_session(&owner, session.clone(), end);
         }
         Ok((server, session))
-    }
-
-    /// Returns the caller's session, which begins here if there is none; none if the server has no sessions.
-    pub(super) async fn session(&mut self, server: Server) -> Result<Option<HeaderValue>, NotReady> {
-        let Server::Legacy { has_sessions: true, .. } = server else { return Ok(None) };
-        if let Some(session) = self.peer.session(&self.caller) {
-            return Ok(Some(session));
-        }
-        let (server, session) = self.initialize().await?;
-        self.peer.set_server(server);
-        Ok(session)
     }
 
     /// Asks a legacy server for the log messages that the caller wants, unless it was asked in this session before. Whether the
@@ -356,7 +348,7 @@ impl Flight<'_> {
     /// server, and how long that holds as the server says, in milliseconds.
     async fn list(&mut self, server: Server) -> Result<(Compared, Option<u64>), NotReady> {
         const METHOD: &str = "tools/list";
-        let session = self.session(server).await?;
+        let session = self.session_of_lists(server).await?;
         let mut comparison = Comparison::new(&self.service.pins, self.service.follows);
         let (mut cursor, mut cursors, mut left, mut ttl) = (None::<String>, HashSet::new(), MAX_LIST, None::<u64>);
         for _ in 0..MAX_PAGES {
