@@ -6,12 +6,6 @@ fn key(byte: u8) -> RootKey {
     RootKey::new([byte; 32])
 }
 
-fn keyring(keys: &GroupKeys) -> Keyring {
-    let keyring = Keyring::default();
-    keyring.set(Some(keys));
-    keyring
-}
-
 fn keys() -> GroupKeys {
     GroupKeys::new(key(1), key(2), 0)
 }
@@ -39,17 +33,17 @@ fn a_session_is_opened_by_every_gateway_of_the_group() {
     let later = CallerSession { server: None, ..session(None) };
     let none = CallerSession { capabilities: Capabilities::default(), ..session(Some("x")) };
     for session in [session(Some("1f-7")), session(Some(&"x".repeat(MAX_SESSION))), session(None), later, none] {
-        let token = session.seal(&keyring(&keys()), &scope).unwrap();
+        let token = session.seal(&Keyring::new(&keys()), &scope).unwrap();
         assert!(token.len() <= 1_600, "{}", token.len());
-        assert_eq!(CallerSession::open(&keyring(&keys()), &scope, NAME, &token).unwrap(), session);
+        assert_eq!(CallerSession::open(&Keyring::new(&keys()), &scope, NAME, &token).unwrap(), session);
         // A gateway that has seen the next rotation, and one that has not.
         let rotated = keys().rotate(key(3), 1);
-        assert_eq!(CallerSession::open(&keyring(&rotated), &scope, NAME, &token).unwrap(), session);
-        let newer = session.seal(&keyring(&rotated), &scope).unwrap();
-        assert_eq!(CallerSession::open(&keyring(&keys()), &scope, NAME, &newer).unwrap(), session);
+        assert_eq!(CallerSession::open(&Keyring::new(&rotated), &scope, NAME, &token).unwrap(), session);
+        let newer = session.seal(&Keyring::new(&rotated), &scope).unwrap();
+        assert_eq!(CallerSession::open(&Keyring::new(&keys()), &scope, NAME, &newer).unwrap(), session);
         // Its key is gone.
         let twice = rotated.rotate(key(4), 2);
-        assert_eq!(CallerSession::open(&keyring(&twice), &scope, NAME, &token), Err(SealError::Invalid));
+        assert_eq!(CallerSession::open(&Keyring::new(&twice), &scope, NAME, &token), Err(SealError::Invalid));
     }
     assert_eq!(session(None).seal(&Keyring::default(), &scope), Err(SealError::NoKeys));
     assert_eq!(CallerSession::open(&Keyring::default(), &scope, NAME, "x"), Err(SealError::NoKeys));
@@ -59,16 +53,16 @@ fn a_session_is_opened_by_every_gateway_of_the_group() {
 fn a_session_id_of_a_server_that_no_header_repeats_is_not_sealed() {
     let scope = scope("s");
     for id in ["", "-", "a b", " ", &"x".repeat(MAX_SESSION + 1)] {
-        assert_eq!(session(Some(id)).seal(&keyring(&keys()), &scope), Err(SealError::Invalid), "{id}");
+        assert_eq!(session(Some(id)).seal(&Keyring::new(&keys()), &scope), Err(SealError::Invalid), "{id}");
     }
     let mut opaque = session(None);
     opaque.server = Some(ServerSession { version: VERSION, id: HeaderValue::from_bytes(b"\xff").ok() });
-    assert_eq!(opaque.seal(&keyring(&keys()), &scope), Err(SealError::Invalid));
+    assert_eq!(opaque.seal(&Keyring::new(&keys()), &scope), Err(SealError::Invalid));
 }
 
 #[test]
 fn an_id_opens_nothing_else_than_what_it_was_given_for() {
-    let (keyring, mine) = (keyring(&keys()), scope("team/a https://a.example/mcp ada"));
+    let (keyring, mine) = (Keyring::new(&keys()), scope("team/a https://a.example/mcp ada"));
     let token = session(Some("id")).seal(&keyring, &mine).unwrap();
     let invalid = Err(SealError::Invalid);
     for other in
@@ -95,7 +89,7 @@ fn an_id_opens_nothing_else_than_what_it_was_given_for() {
 
 #[test]
 fn a_request_is_answered_in_its_session_only() {
-    let (keyring, mine) = (keyring(&keys()), scope("team/a https://a.example/mcp ada"));
+    let (keyring, mine) = (Keyring::new(&keys()), scope("team/a https://a.example/mcp ada"));
     let other = QuestionSession::Other(HeaderValue::from_static("later-1"));
     for (session, id) in [
         (QuestionSession::None, "0"),
@@ -120,7 +114,7 @@ fn a_request_is_answered_in_its_session_only() {
 
 #[test]
 fn what_would_not_come_back_is_not_asked() {
-    let (keyring, scope) = (keyring(&keys()), scope("s"));
+    let (keyring, scope) = (Keyring::new(&keys()), scope("s"));
     let long = HeaderValue::from_str(&"x".repeat(MAX_SESSION)).unwrap();
     for (session, id) in [
         (QuestionSession::None, format!("\"{}\"", "x".repeat(127))),
