@@ -8,6 +8,7 @@ mod fixture;
 mod import;
 mod pinned;
 mod programs;
+mod sessions;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

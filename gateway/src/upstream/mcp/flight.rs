@@ -23,7 +23,7 @@ use super::pins::{Compared, Comparison, PageEnd, Verdict};
 use super::program::ENDED;
 use super::request::{self, ForCaller, MODERN};
 use super::wire::{Answered, Outgoing, Transport, Wire, malformed};
-use super::{McpService, Server, text};
+use super::{McpService, Server, text, watch};
 use crate::mcp::era::LEGACY_VERSIONS;
 use crate::upstream::auth::Authentication;
 use crate::upstream::incoming::Fault;
@@ -166,7 +166,12 @@ impl Flight<'_> {
     /// Reads the server's list and compares its tools, whatever is known of it.
     pub(super) async fn read(&mut self) -> Result<(Server, Arc<Verdict>), UpstreamError> {
         let known = self.peer.server();
-        let ready = match self.ask(known).await {
+        let mut ready = self.ask(known).await;
+        if matches!(ready, Err(NotReady::Refused(Forget::Session, _))) && self.peer.lose_session(watch::CALLER) {
+            // The server has lost the session in which lists are read. Those of callers may be gone, too, which their calls find out.
+            ready = self.ask(known).await;
+        }
+        let ready = match ready {
             // What was known of the server is not true any more.
             Err(NotReady::Refused(Forget::Session | Forget::Server, _)) if known.is_some() => {
                 self.peer.forget();
