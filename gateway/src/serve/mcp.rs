@@ -112,7 +112,7 @@ impl McpRequest<'_> {
         if !accepts(self.headers, "text/event-stream") {
             return plain(StatusCode::NOT_ACCEPTABLE, "GET answers text/event-stream");
         }
-        match StreamPlace::take(self.gateway, self.target, &self.caller) {
+        match self.check_session().and_then(|()| StreamPlace::take(self.gateway, self.target, &self.caller)) {
             Ok(place) => {
                 let notifications = Notifications::new(self.slot, self.shutdown, None);
                 events(stream::body(notifications, self.auth, place))
@@ -231,6 +231,12 @@ impl McpRequest<'_> {
             Action::Perform(request) => request,
         };
         let refused = |error: &RpcError| refuse(Some(&id), error, era);
+        if era == Era::Legacy
+            && handshake.is_none()
+            && let Err(ended) = self.check_session()
+        {
+            return refused(&ended);
+        }
         match task {
             Task::Answer(body) => {
                 let before = held.used();

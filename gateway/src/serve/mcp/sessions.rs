@@ -113,6 +113,15 @@ impl McpRequest<'_> {
         opened.map(|session| Some(Box::new(session))).map_err(not_opened)
     }
 
+    /// Checks that the session that a request names has not ended, as far as this gateway knows.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub(super) fn check_session(&self) -> Result<(), RpcError> {
+        let ended = session_id::sealed(self.headers).is_some_and(|(name, _)| self.gateway.book.has_ended(name));
+        if ended && self.of_server().is_some() { Err(RpcError::session_ended()) } else { Ok(()) }
+    }
+
     /// Returns the session that a call belongs to.
     ///
     /// # Errors
@@ -160,10 +169,10 @@ impl McpRequest<'_> {
         let context = self.context(exposition, Some(&session), self.target.timeout().min(ANSWERING), held);
         let sent = exposition.service.upstream.answer((version, of_server), (&id, *member, value), context).await;
         match sent {
-            Ok(200..=299) => return Ok(()),
+            Ok(200..=299) => Ok(()),
             Ok(404) if of_server.is_some() => {
                 book.end(&session.name);
-                return Err(RpcError::session_ended());
+                Err(RpcError::session_ended())
             }
             Ok(status) => {
                 book.undo_answer(&session.name, nonce);

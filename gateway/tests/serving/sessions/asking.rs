@@ -46,7 +46,8 @@ async fn a_server_asks_and_the_answer_reaches_it_through_any_gateway() {
     // A client never sees an id twice, and the server told apart no gateways.
     let distinct: std::collections::HashSet<_> = ids.iter().map(Value::to_string).collect();
     assert_eq!(distinct.len(), 9);
-    assert_eq!(server.declared(), [json!({"elicitation": {}, "sampling": {}, "roots": {}}); 0]);
+    let opened = server.sessions.load(std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(opened, 3, "one for the session, and one of each gateway for lists");
     let calls = server.seen(Some("tools/call"));
     assert!(calls.iter().all(|(session, _)| *session == calls[0].0), "{calls:?}");
     let answers = server.seen(None);
@@ -117,6 +118,31 @@ async fn a_server_that_cannot_ask_is_told_so_at_once() {
     assert!(text(&legacy).contains("it has no session of its own"), "{legacy}");
     let (_, modern) = running.modern("advisory", "tools/call", arguments).await;
     assert!(text(&modern).contains("it speaks 2026-07-28, which has no requests during a call"), "{modern}");
+}
+
+/// Under `Enforced`, what a caller sees does not depend on what a server asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_a_server_asks_passes_under_enforced() {
+    let (server, url) = Asker::start().await;
+    let group = group(&url).await;
+    let session = group.begin("enforced", ALL).await;
+    let mut seen = Vec::new();
+    for mark in ["hush-1", "hush-2-which-is-longer"] {
+        for method in ["elicitation/create", "sampling/createMessage", "roots/list", "ping", mark] {
+            let params = json!({"message": mark, "mode": mark, "_meta": {"progressToken": mark}, mark: mark});
+            let arguments = json!({"asks": [{"id": mark, "method": method, "params": params}]});
+            let params = json!({"name": "ask", "arguments": arguments, "_meta": {"progressToken": 7}});
+            let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+            let response = session.post(0, call.to_string()).await;
+            let headers: Vec<_> =
+                response.headers().iter().filter(|(name, _)| *name != "date").map(|pair| format!("{pair:?}")).collect();
+            seen.push((response.status().as_u16(), headers, response.text().await.unwrap()));
+        }
+    }
+    assert!(seen.iter().all(|each| *each == seen[0]), "{seen:?}");
+    assert!(!seen[0].2.contains("hush"), "{seen:?}");
+    let answers = server.seen(None);
+    assert!(answers.len() == 10 && answers.iter().all(|(_, answer)| answer["error"]["code"] == -32601), "{answers:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -65,6 +65,18 @@ async fn delete_ends_the_session_of_the_server() {
     server.until("the session ends", |life| life.ended == [of_server.clone()]).await;
     assert_eq!((session.plain(1).await.0, session.plain(0).await.0), (404, 404));
     assert_eq!((session.delete(1).await, other.plain(0).await.0), (404, 200));
+    // What the gateway answers by itself, and the stream of notifications, end too.
+    let list = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
+    assert_eq!(session.post(1, list.to_owned()).await.status(), 404);
+    assert_eq!(other.post(1, list.to_owned()).await.status(), 200);
+    for (session, expected) in [(&session, 404), (&other, 200)] {
+        let running = &group.gateways[1];
+        let get = running.http.get(running.url("advisory")).header("accept", "text/event-stream");
+        assert_eq!(get.header(super::SESSION, &session.id).send().await.unwrap().status(), expected);
+    }
+    // A client that begins another session while it still names the last one.
+    let again = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{}}}"#;
+    assert_eq!(session.post(1, again.to_owned()).await.status(), 200);
     // A session without one of a server has nothing to end, and a foreign one is not ended.
     let plain = Session { id: other.id[..32].to_owned(), ..other.clone() };
     assert_eq!(plain.delete(0).await, 405);
