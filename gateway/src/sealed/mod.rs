@@ -64,6 +64,11 @@ impl fmt::Debug for ServerSession {
 pub(crate) struct Scope(String);
 
 impl Scope {
+    #[cfg(test)]
+    pub(crate) fn of(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
     /// Returns the scope of a caller of an exposition; none if the exposition publishes no MCP server at an address.
     pub(crate) fn new(exposition: &Exposition, caller: &Caller) -> Option<Self> {
         let Source::Mcp(source) = &exposition.service.document.source else { return None };

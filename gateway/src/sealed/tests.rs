@@ -11,7 +11,7 @@ fn keys() -> GroupKeys {
 }
 
 fn scope(text: &str) -> Scope {
-    Scope(text.to_owned())
+    Scope::of(text)
 }
 
 const NAME: &str = "0123456789abcdef0123456789abcdef";

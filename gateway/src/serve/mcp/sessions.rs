@@ -103,14 +103,19 @@ impl McpRequest<'_> {
     /// # Errors
     /// The session has ended, or was never one of this caller with this exposition.
     pub(super) fn caller_session(&self) -> Result<Option<Box<CallerSession>>, RpcError> {
-        let (Some((name, token)), Some((_, scope))) = (session_id::sealed(self.headers), self.of_server()) else {
+        let (Some((name, token)), Some((exposition, scope))) = (session_id::sealed(self.headers), self.of_server())
+        else {
             return Ok(None);
         };
         if self.gateway.book.has_ended(name) {
             return Err(RpcError::session_ended());
         }
-        let opened = CallerSession::open(&self.gateway.keyring, &scope, name, token);
-        opened.map(|session| Some(Box::new(session))).map_err(not_opened)
+        let mut session = CallerSession::open(&self.gateway.keyring, &scope, name, token).map_err(not_opened)?;
+        if exposition.enforcement == Enforcement::Enforced {
+            // The session began before the enforcement was raised.
+            session.capabilities = Capabilities::default();
+        }
+        Ok(Some(Box::new(session)))
     }
 
     /// Checks that the session that a request names has not ended, as far as this gateway knows.

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{ALL, Asker, elicits, group, text};
-use crate::support::read;
+use crate::relayed::{Talking, filtered};
+use crate::support::{options, read, snapshot, start};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_asks_and_the_answer_reaches_it_through_any_gateway() {
@@ -197,4 +198,24 @@ async fn a_server_of_both_eras_is_spoken_to_in_that_of_the_caller() {
     let (id, _) = read(group.gateways[0].post("advisory", "{}").send().await.unwrap()).await;
     assert_eq!(id, 400);
     assert_eq!(group.begin("advisory", "{}").await.id.len(), 32);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_of_2026_07_28_alone_has_no_sessions() {
+    let (_server, url) = Talking::start(|call| {
+        let last = crate::relayed::answer(call, r#"{"content":[{"type":"text","text":"done"}]}"#);
+        futures_util::stream::iter([last])
+    })
+    .await;
+    let running = start(options()).await;
+    let (service, document) = filtered("advisory", &url, tamis_engine::Enforcement::Advisory);
+    assert_eq!(running.gateway.apply(&snapshot(&service, [document])).failed, []);
+    for _ in 0..2 {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {}});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+        let response = running.post("advisory", message.to_string()).send().await.unwrap();
+        let id = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        assert_eq!((response.status().as_u16(), id.len()), (200, 32));
+        assert_eq!(running.call("advisory", "read", json!({})).await["isError"], false);
+    }
 }

@@ -156,3 +156,42 @@ async fn a_caller_opens_a_bounded_number_of_sessions() {
     // One for all sessions beyond, and one for the lists.
     assert!(server.sessions.load(Ordering::SeqCst) <= 123);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prompts_are_those_of_the_session() {
+    let (server, url) = Asker::start().await;
+    let group = group(&url).await;
+    let session = group.begin("advisory", ALL).await;
+    assert_eq!(session.plain(0).await.0, 200);
+    let of_server = server.seen(Some("tools/call"))[0].0.clone();
+    let list = r#"{"jsonrpc":"2.0","id":2,"method":"prompts/list"}"#;
+    for gateway in [0, 1] {
+        let (status, answer) = crate::support::read(session.post(gateway, list.to_owned()).await).await;
+        assert_eq!((status, &answer["result"]["prompts"][0]["name"]), (200, &json!(of_server)), "{answer}");
+    }
+    server.forget();
+    let (status, answer) = crate::support::read(session.post(1, list.to_owned()).await).await;
+    assert_eq!((status, &answer["error"]["code"]), (404, &json!(-32001)), "{answer}");
+    assert_eq!(session.plain(1).await.0, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_asked_any_more_once_the_exposition_is_enforced() {
+    let (server, url) = Asker::start().await;
+    let group = group(&url).await;
+    let session = group.begin("advisory", ALL).await;
+    let mut call = session.call(0, json!([elicits()])).await;
+    let question = call.next().await["id"].clone();
+    let service = crate::mcp_servers::pinned(&url, &serde_json::from_str(super::TOOLS).unwrap());
+    let filtered = [("ask", Some(r#"{"root":"","select":{"a":"a"}}"#))];
+    let enforced = crate::support::exposition("advisory", &service, tamis_engine::Enforcement::Enforced, &filtered);
+    for running in &group.gateways {
+        running.gateway.apply(&crate::support::snapshot(&service, [enforced.clone()]));
+    }
+    let (status, body) = session.answer(1, &question, r#""result":{"action":"accept"}"#).await;
+    assert_eq!(status, 400, "{body}");
+    let mut again = session.call(1, json!([elicits()])).await;
+    assert!(!again.next().await.to_string().contains("elicitation"));
+    let answers = server.seen(None);
+    assert!(answers.len() == 1 && answers[0].1["error"]["code"] == -32601, "{answers:?}");
+}

@@ -152,6 +152,7 @@ async fn answer(server: &Asker, session: Option<String>, body: &Bytes) -> Respon
     };
     match &*method {
         "tools/list" => reply(json!({"tools": serde_json::from_str::<Value>(TOOLS).unwrap()})),
+        "prompts/list" => reply(json!({"prompts": [{"name": session}]})),
         "ping" => reply(json!({})),
         "tools/call" => ask(server.clone(), session, message),
         "" if body.is_empty() => {
@@ -228,8 +229,10 @@ async fn gateway(url: &str, keyring: &Arc<Keyring>) -> Running {
     let filtered = [("ask", Some(r#"{"root":"","select":{"a":"a"}}"#))];
     let mut keyed = exposition("keyed", &service, Enforcement::Advisory, &tools);
     keyed.access = Some(serde_json::from_value::<Access>(json!({"apiKeys": {"secret": "partners"}})).unwrap());
+    let mut advisory = exposition("advisory", &service, Enforcement::Advisory, &tools);
+    advisory.content.server_prompts = Some(tamis_config::NamePatterns::default());
     let documents = [
-        exposition("advisory", &service, Enforcement::Advisory, &tools),
+        advisory,
         exposition("other", &service, Enforcement::Advisory, &tools),
         exposition("enforced", &service, Enforcement::Enforced, &filtered),
         keyed,
