@@ -166,6 +166,7 @@ impl Request<'_> {
             era: self.era,
             wanted: Wanted::default(),
             input: None,
+            session: None,
             caller: self.caller.clone(),
             parent: if self.is_traced { Parent::read(self.params, self.headers) } else { Parent::default() },
         })

@@ -34,7 +34,7 @@ fn read(text: &str) -> Option<Message<'_>> {
     let (method, id, params) = match message::parse(text) {
         Ok(Incoming::Request { id, method, params }) => (Some(method), Some(id.get()), Some(params)),
         Ok(Incoming::Notification { method, params }) => (Some(method), None, Some(params)),
-        Ok(Incoming::Response) => (None, None, None),
+        Ok(Incoming::Response { .. }) => (None, None, None),
         Err(_) => return None,
     };
     if let Some(params) = params {

@@ -21,6 +21,7 @@ use crate::refusals::Refusals;
 use crate::registry::{ListKind, Registry, Shared};
 use crate::sampler::Sampler;
 use crate::seal::Keyring;
+use crate::sealed::Book;
 use crate::serve::Index;
 use crate::service::Service;
 use crate::session::{InFlight, Levels, Listeners};
@@ -59,6 +60,8 @@ pub struct Gateway {
     pub(crate) in_flight: Arc<InFlight>,
     /// The levels of log messages that legacy clients have set over HTTP.
     pub(crate) levels: Levels,
+    /// What is remembered of legacy sessions with MCP servers.
+    pub(crate) book: Book,
     pub(crate) client: Arc<Client>,
     /// Runs work that would block a serving thread.
     pub(crate) compute: Arc<Compute>,
@@ -179,6 +182,7 @@ impl Gateway {
             draining: AtomicBool::new(false),
             in_flight: Arc::default(),
             levels: Levels::default(),
+            book: Book::default(),
             compute: Arc::default(),
             shared: Mutex::default(),
             status: Mutex::default(),

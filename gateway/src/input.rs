@@ -1,7 +1,8 @@
 //! Input that an MCP server asks a caller for in the middle of a call: elicitation, sampling and roots, as 2026-07-28 has them.
 //!
 //! The server answers with what it asks for and with a state, and the caller repeats the call with its answers and that state. The
-//! gateway keeps nothing in between. None of it passes a filter, so it passes under `Advisory` only. Pure.
+//! gateway keeps nothing in between. None of it passes a filter, so it passes under `Advisory` only. In earlier versions a server asks
+//! during the call, with a request of its own. Pure.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,11 @@ pub(crate) enum InputKind {
 impl InputKind {
     const ALL: [Self; 3] = [Self::Elicitation, Self::Sampling, Self::Roots];
 
+    /// Returns the kind of input that a server's request of this method asks for.
+    pub(crate) fn of_method(method: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.method() == method)
+    }
+
     /// Returns the name of the client's capability.
     fn capability(self) -> &'static str {
         match self {
@@ -40,7 +46,8 @@ impl InputKind {
         }
     }
 
-    fn method(self) -> &'static str {
+    /// Returns the method of the request.
+    pub(crate) fn method(self) -> &'static str {
         match self {
             Self::Elicitation => "elicitation/create",
             Self::Sampling => "sampling/createMessage",
@@ -126,6 +133,65 @@ impl NotAsked {
     }
 }
 
+/// Why a request that a server sends, before 2026-07-28, does not reach a caller. The server gets this as the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CannotAsk {
+    /// No tool is being called.
+    NotACall,
+    /// The exposition is enforced.
+    Enforced,
+    /// The caller speaks 2026-07-28.
+    Modern,
+    /// The caller has no session in which it could have declared that it can be asked.
+    NoSession,
+    /// The caller has not declared that it can be asked, or that it can be asked for this.
+    Undeclared(Option<InputKind>),
+    /// The caller has not declared this mode of elicitation.
+    Mode,
+    /// It asks for nothing that a caller could give.
+    Method,
+    /// It is too large.
+    TooLarge,
+    /// The gateway has no memory for it.
+    Memory,
+    /// The gateway has no keys at the moment.
+    NoKeys,
+}
+
+impl CannotAsk {
+    /// Returns the JSON-RPC code. That for a mode is the one that the specification names (MCP 2025-11-25, "Elicitation").
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            Self::Mode | Self::TooLarge => -32602,
+            Self::Memory | Self::NoKeys => -32603,
+            Self::NotACall | Self::Enforced | Self::Modern | Self::NoSession | Self::Undeclared(_) | Self::Method => {
+                -32601
+            }
+        }
+    }
+
+    /// Returns the text for the server, which needs no escapes in JSON.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::NotACall => "a caller can be asked only during the call of a tool",
+            Self::Enforced => {
+                "the caller cannot be asked: the gateway enforces filters, and requests of servers pass none"
+            }
+            Self::Modern => "the caller cannot be asked: it speaks 2026-07-28, which has no requests during a call",
+            Self::NoSession => "the caller cannot be asked: it has no session of its own",
+            Self::Undeclared(Some(InputKind::Elicitation)) => "the caller has not declared the capability elicitation",
+            Self::Undeclared(Some(InputKind::Sampling)) => "the caller has not declared the capability sampling",
+            Self::Undeclared(Some(InputKind::Roots)) => "the caller has not declared the capability roots",
+            Self::Undeclared(None) => "the caller has not declared a capability for this",
+            Self::Mode => "the caller has not declared this mode of elicitation",
+            Self::Method => "the gateway does not pass requests of this method on",
+            Self::TooLarge => "the request is too large for the gateway",
+            Self::Memory => "the gateway has no memory for the request",
+            Self::NoKeys => "the gateway cannot pass requests on at the moment",
+        }
+    }
+}
+
 /// Checks that a caller may be asked for what a server wants.
 ///
 /// # Errors
@@ -155,7 +221,7 @@ pub(crate) fn check(
     let declared = input.map_or(&[][..], |input| &input.kinds);
     requests.values().try_for_each(|request| {
         let method = string(request.method).ok_or(NotAsked::Unknown)?;
-        let kind = InputKind::ALL.into_iter().find(|kind| kind.method() == method).ok_or(NotAsked::Unknown)?;
+        let kind = InputKind::of_method(&method).ok_or(NotAsked::Unknown)?;
         if declared.contains(&kind) { Ok(()) } else { Err(NotAsked::Undeclared(Some(kind))) }
     })
 }

@@ -23,6 +23,7 @@
 //! prompts           prompts, filled              pure
 //! passing           results of servers, as spans pure
 //! refusals          log lines for refused requests, sampled
+//! sealed            what travels in the ids that callers get
 //! memory            a budget in bytes for all calls
 //! shares            resources by exposition      pure
 //! sampler           tokens of a sample           a thread
@@ -68,6 +69,7 @@ mod relay;
 mod reload;
 mod sampler;
 mod seal;
+mod sealed;
 mod serve;
 mod service;
 mod session;

@@ -1,4 +1,4 @@
-//! The keys that all gateways of a group share. They seal cursors and sign audit records.
+//! The keys that all gateways of a group share. They seal cursors and sessions of MCP servers, and sign audit records.
 //!
 //! Under `Enforced`, a cursor of the upstream may hold data that the filter removed. The caller therefore gets a token
 //! that only the group's gateways can open, for the same exposition, tool and caller.
@@ -62,6 +62,14 @@ impl std::fmt::Debug for Derived {
 }
 
 impl Keyring {
+    /// Creates a keyring with the keys of a group.
+    #[must_use]
+    pub fn new(keys: &GroupKeys) -> Self {
+        let keyring = Self::default();
+        keyring.set(Some(keys));
+        keyring
+    }
+
     /// Creates a keyring with keys that last as long as the process, for a gateway without a group. Returns none if the
     /// system has no random numbers.
     pub(crate) fn of_the_process() -> Option<Self> {
@@ -70,13 +78,11 @@ impl Keyring {
             aws_lc_rs::rand::fill(&mut key).ok()?;
             Some(RootKey::new(key))
         };
-        let keyring = Self::default();
-        keyring.set(Some(&GroupKeys::new(fresh()?, fresh()?, 0)));
-        Some(keyring)
+        Some(Self::new(&GroupKeys::new(fresh()?, fresh()?, 0)))
     }
 
     /// Replaces the keys of the group; none if their Secret was deleted.
-    pub(crate) fn set(&self, keys: Option<&GroupKeys>) {
+    pub fn set(&self, keys: Option<&GroupKeys>) {
         let keys = keys.and_then(Keys::new).map(Arc::new);
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }

@@ -25,8 +25,8 @@ use crate::memory::{Exhausted, Held, Reservation};
 use crate::registry::{ListKind, Slot, State};
 use crate::relay::Relay;
 use crate::session::{
-    self, Action, InFlight, Input, Notice, Notifications, Reader, Refusal, Request, StreamPlace, Transport, Unserved,
-    in_flight,
+    self, Action, Handshake, InFlight, Input, Notice, Notifications, Reader, Refusal, Request, StreamPlace, Transport,
+    Unserved, in_flight,
 };
 use crate::target::Target;
 
@@ -219,13 +219,14 @@ impl Session {
     /// Acts on a single message. Calls and subscriptions become tasks.
     async fn act(self: &Arc<Self>, action: Action) {
         match action {
-            Action::Nothing => {}
+            // Sessions over standard input declare nothing to servers, which therefore ask nothing.
+            Action::Nothing | Action::Respond(_) => {}
             Action::Cancel(id) => self.in_flight.cancel(SESSION, &id),
             Action::Refuse(refusal) => self.send(refusal.encode()).await,
-            Action::Perform(Request { id, era, target, negotiated, task }) => match task {
+            Action::Perform(Request { id, era, target, handshake, task }) => match task {
                 Task::Answer(answer) => {
-                    if negotiated.is_some() {
-                        *self.negotiated.lock().unwrap_or_else(PoisonError::into_inner) = negotiated;
+                    if let Some(Handshake { version, .. }) = handshake {
+                        *self.negotiated.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
                     }
                     self.send(answer).await;
                 }
@@ -234,7 +235,7 @@ impl Session {
                     self.send(answer).await;
                 }
                 Task::Call(call) => {
-                    let relay = call.relay(|| self.level());
+                    let relay = call.relay(|| self.level(), || None);
                     let (session, answer) = (Arc::clone(self), self.call(target, call, relay.clone()));
                     self.tasks.spawn(async move {
                         let answer = match relay {
@@ -258,13 +259,13 @@ impl Session {
     /// Begins to act on a message of a batch, so that the next line can cancel it, and returns its answer.
     fn begin(self: &Arc<Self>, action: Action) -> BoxFuture<'static, Option<Held>> {
         let answer = match action {
-            Action::Nothing => None,
+            Action::Nothing | Action::Respond(_) => None,
             Action::Cancel(id) => {
                 self.in_flight.cancel(SESSION, &id);
                 None
             }
             Action::Refuse(refusal) => Some(refusal.encode()),
-            Action::Perform(Request { id, era, target, negotiated: _, task }) => match task {
+            Action::Perform(Request { id, era, target, handshake: _, task }) => match task {
                 Task::Answer(answer) => Some(answer),
                 Task::SetLevel(level, answer) => {
                     *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);

@@ -26,6 +26,13 @@ async def session(command: dict[str, Any]) -> None:
         if isinstance(message, types.ServerNotification):
             changes.note(NOTIFICATIONS, message.root)
 
+    async def elicit(_context: Any, _params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action="accept", content=command["elicits"])
+
+    async def sample(_context: Any, _params: Any) -> types.CreateMessageResult:
+        content = types.TextContent(type="text", text=command["samples"])
+        return types.CreateMessageResult(role="assistant", model="test", content=content)
+
     async with AsyncExitStack() as stack:
         if "command" in command:
             program, *args = command["command"]
@@ -34,7 +41,12 @@ async def session(command: dict[str, Any]) -> None:
             )
         else:
             read, write, _ = await stack.enter_async_context(streamable_http_client(command["url"]))
-        client = await stack.enter_async_context(ClientSession(read, write, message_handler=on_message))
+        options: dict[str, Any] = {}
+        if "elicits" in command:
+            options["elicitation_callback"] = elicit
+        if "samples" in command:
+            options["sampling_callback"] = sample
+        client = await stack.enter_async_context(ClientSession(read, write, message_handler=on_message, **options))
         hello = await client.initialize()
         driver.answer(
             {

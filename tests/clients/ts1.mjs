@@ -3,15 +3,32 @@
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 
 import { ListChanges, cancelled, reads, run } from "./node_driver.mjs";
 
-await run(async ({ url, command }) => {
+await run(async ({ url, command, elicits, samples, roots }) => {
     const changes = new ListChanges();
     const client = new Client(
         { name: "tamis-tests", version: "1" },
-        { listChanged: changes.option },
+        {
+            listChanged: changes.option,
+            capabilities: { ...(elicits && { elicitation: {} }), ...(samples && { sampling: {} }), ...(roots && { roots: {} }) },
+        },
     );
+    if (elicits) {
+        client.setRequestHandler(ElicitRequestSchema, async () => ({ action: "accept", content: elicits }));
+    }
+    if (samples) {
+        client.setRequestHandler(CreateMessageRequestSchema, async () => ({
+            role: "assistant",
+            model: "test",
+            content: { type: "text", text: samples },
+        }));
+    }
+    if (roots) {
+        client.setRequestHandler(ListRootsRequestSchema, async () => ({ roots }));
+    }
     const transport = command
         ? new StdioClientTransport({ command: command[0], args: command.slice(1) })
         : new StreamableHTTPClientTransport(new URL(url));

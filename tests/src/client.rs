@@ -96,16 +96,24 @@ impl Client {
         Self::connect_with(sdk, era, target, None).await
     }
 
-    /// Starts a client that answers every elicitation with this content, and connects it. Only [`Sdk::Python2`] and
-    /// [`Sdk::TypeScript2`] can do that.
+    /// Starts a client that answers every elicitation with this content, and connects it. The driver of `rmcp` cannot do that.
     ///
     /// # Errors
     /// The client is not installed, or the connection fails.
     pub async fn connect_eliciting(sdk: Sdk, era: Era, target: &Target, content: &Value) -> Result<Self> {
-        Self::connect_with(sdk, era, target, Some(content)).await
+        Self::connect_answering(sdk, era, target, &json!({"elicits": content})).await
     }
 
-    async fn connect_with(sdk: Sdk, era: Era, target: &Target, elicits: Option<&Value>) -> Result<Self> {
+    /// Starts a client that answers what servers ask, and connects it. `answers` has the members `elicits`, a content, `samples`, a
+    /// text, and `roots`, a list. Not every driver has all of them: see `clients/README.md`.
+    ///
+    /// # Errors
+    /// The client is not installed, or the connection fails.
+    pub async fn connect_answering(sdk: Sdk, era: Era, target: &Target, answers: &Value) -> Result<Self> {
+        Self::connect_with(sdk, era, target, Some(answers)).await
+    }
+
+    async fn connect_with(sdk: Sdk, era: Era, target: &Target, answers: Option<&Value>) -> Result<Self> {
         let (program, arguments) = driver(sdk)?;
         let mut process = Command::new(program)
             .args(arguments)
@@ -125,8 +133,8 @@ impl Client {
             Era::Modern => "auto",
         };
         let mut command = json!({"op": "connect", "mode": mode});
-        if let Some(content) = elicits {
-            command["elicits"] = content.clone();
+        for (name, answer) in answers.and_then(Value::as_object).into_iter().flatten() {
+            command[name] = answer.clone();
         }
         match target {
             Target::Url(url) => command["url"] = json!(url),

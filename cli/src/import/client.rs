@@ -66,14 +66,37 @@ pub(super) enum Failure {
     Other(#[from] anyhow::Error),
 }
 
-/// Connects in the era that the server speaks, and reads all pages of its list.
+/// What a client can be asked for during a call, before 2026-07-28.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Capability {
+    /// Something that the user fills in
+    Elicitation,
+    /// A completion of the client's model
+    Sampling,
+    /// The client's folders
+    Roots,
+}
+
+impl Capability {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Elicitation => "elicitation",
+            Self::Sampling => "sampling",
+            Self::Roots => "roots",
+        }
+    }
+}
+
+/// Connects in the era that the server speaks, and reads all pages of its list. `capabilities`: what the client declares in the legacy
+/// era, since some servers list a tool only to clients that can be asked for what it needs.
 ///
 /// # Errors
 /// The server cannot be reached, asks for credentials, or does not answer as the protocol says.
-pub(super) async fn list(url: &Url, headers: HeaderMap) -> anyhow::Result<Listed> {
+pub(super) async fn list(url: &Url, headers: HeaderMap, capabilities: &[Capability]) -> anyhow::Result<Listed> {
     // A credential is for the host that the caller named.
     let client = Client::builder().redirect(Policy::none()).timeout(TIMEOUT).default_headers(headers).build()?;
     let mut session = Session::new(Http { client: client.clone(), url: url.clone(), id: None, may_have_stream: false });
+    session.capabilities = capabilities.iter().map(|capability| (capability.name().to_owned(), json!({}))).collect();
     let listed = session.list(true).await;
     let may_have_stream = session.wire.may_have_stream;
     session.wire.end(session.version).await;
@@ -167,12 +190,14 @@ struct Http {
 pub(super) struct Session<W> {
     pub(super) wire: W,
     version: &'static str,
+    /// What is declared in the legacy era.
+    capabilities: serde_json::Map<String, Value>,
     next: u64,
 }
 
 impl<W: Wire> Session<W> {
     pub(super) fn new(wire: W) -> Self {
-        Self { wire, version: MODERN, next: 0 }
+        Self { wire, version: MODERN, capabilities: serde_json::Map::new(), next: 0 }
     }
 
     /// Begins the conversation, and reads all pages of the list. `discover`: whether the server is asked for the modern era.
@@ -209,7 +234,7 @@ impl<W: Wire> Session<W> {
     async fn initialize(&mut self) -> anyhow::Result<Box<RawValue>> {
         self.version = LEGACY;
         let info = json!({ "name": "tamis", "version": env!("CARGO_PKG_VERSION") });
-        let parameters = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info });
+        let parameters = json!({ "protocolVersion": LEGACY, "capabilities": self.capabilities, "clientInfo": info });
         let result = self.request("initialize", parameters).await?;
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

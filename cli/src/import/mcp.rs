@@ -15,7 +15,7 @@ use tamis_crds::resources::{SecretKeyRef, ServiceManifestSpec};
 use tamis_crds::{Resource, load_file, parse_document};
 use tamis_gateway::upstream::environment_variable;
 
-use super::client::{self, Listed, ServerInfo};
+use super::client::{self, Capability, Listed, ServerInfo};
 use super::compare::{Change, describe, differences};
 use super::listing::{Definition, LeftOut, Listing, listing};
 use super::manifest::{Endpoint, check, default_name, default_version, definition, manifest, tools};
@@ -84,6 +84,10 @@ pub(crate) struct Args {
     /// A header with a credential for the server, and the environment variable with its value. As --bearer-env otherwise.
     #[arg(long, value_name = "NAME=VARIABLE", conflicts_with = "bearer_env")]
     header_env: Option<String>,
+    /// What the client declares that it can be asked for during a call: some servers of 2025-11-25 and before list a tool only to such
+    /// clients. May be repeated.
+    #[arg(long, value_enum, value_name = "CAPABILITY", conflicts_with = "command")]
+    client_capability: Vec<Capability>,
     /// Replace the whole file if it exists.
     #[arg(long, requires = "file")]
     force: bool,
@@ -149,7 +153,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Endpoint::Url(url) => {
             let parsed = Url::parse(url).context("the URL")?;
             let headers = credential.iter().map(|credential| (credential.name.clone(), credential.value.clone()));
-            runtime.block_on(client::list(&parsed, headers.collect()))?
+            runtime.block_on(client::list(&parsed, headers.collect(), &args.client_capability))?
         }
         Endpoint::Command(command) => {
             let environment = args.environment(existing.as_ref())?;

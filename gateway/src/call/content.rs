@@ -99,6 +99,7 @@ pub(super) async fn perform(
             if let UpstreamError::Exhausted { .. } = error {
                 return exhausted(active);
             }
+            active.session_ended = matches!(error, UpstreamError::SessionEnded);
             active.is_absent = matches!(error, UpstreamError::Rpc { code, .. } if ABSENT.contains(&code));
             let error = explain_error(active, content, &error);
             if let Some(rest) = rest(active, content) {

@@ -16,6 +16,7 @@ pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
     match error {
         UpstreamError::Status { status, .. } => Ok(*status),
         UpstreamError::Tool { .. } | UpstreamError::Rpc { .. } | UpstreamError::InputRequired(_) => Ok(200),
+        UpstreamError::SessionEnded => Ok(404),
         UpstreamError::NotReady(error) => category(error),
         UpstreamError::Timeout { .. } => Err(NoStatus::Timeout),
         UpstreamError::TooLarge { .. } => Err(NoStatus::TooLarge),

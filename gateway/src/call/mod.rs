@@ -62,6 +62,8 @@ struct ActiveCall<'a> {
     held: &'a mut Reservation,
     /// Whether the server has no such prompt or resource.
     is_absent: bool,
+    /// Whether the server has ended the caller's session.
+    session_ended: bool,
 }
 
 impl Drop for ActiveCall<'_> {
@@ -187,6 +189,7 @@ async fn run_once(
         trace,
         held,
         is_absent: false,
+        session_ended: false,
     };
     let mut answered = match &call.content {
         None => perform(&mut active, name, exposition.tool(call.tool)).await,
@@ -201,8 +204,13 @@ async fn run_once(
         (_, true) => Found::Absent,
         (_, false) => Found::Failed,
     };
+    let session_ended = active.session_ended;
     drop(active);
     drop((admitted, place));
+    if session_ended {
+        call.session.iter().for_each(|session| gateway.book.end(&session.name));
+        return Err(RpcError::session_ended());
+    }
     Ok((answered.map_err(|Exhausted| RpcError::exhausted())?, found))
 }
 
@@ -278,6 +286,7 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
             if let UpstreamError::Exhausted { sent } = error {
                 return exhausted(active, declared, sent);
             }
+            active.session_ended = matches!(error, UpstreamError::SessionEnded);
             let message = explain(active, declared, &error);
             Ok(failure(active, message))
         }
@@ -300,6 +309,8 @@ fn call_context<'c>(active: &'c mut ActiveCall<'_>, deadline: Instant) -> CallCo
         trace: active.trace.as_ref(),
         relay: active.relay,
         input: active.call.input.as_deref(),
+        session: active.call.session.as_deref(),
+        cannot_ask: active.call.cannot_ask(),
         offload: gateway.offload(&exposition.id),
         memory: active.held,
     }

@@ -12,10 +12,11 @@ use tamis_engine::Enforcement;
 use super::ContentCall;
 use crate::bundle::{Bundle, Member};
 use crate::exposition::Exposition;
-use crate::input::CallerInput;
+use crate::input::{CallerInput, CannotAsk};
 use crate::mcp::Era;
 use crate::mcp::level::Level;
-use crate::relay::{Relay, Wanted};
+use crate::relay::{Asking, Relay, Wanted};
+use crate::sealed::CallerSession;
 use crate::trace::Parent;
 
 /// A call that was parsed but not checked yet. Owns its parts, so it can outlive its connection.
@@ -45,6 +46,8 @@ pub(crate) struct ToolCall {
     pub(crate) wanted: Wanted,
     /// What the caller can be asked for during the call, and what it has answered. None under `Enforced`.
     pub(crate) input: Option<Box<CallerInput>>,
+    /// The caller's session with the exposition, if its id is sealed.
+    pub(crate) session: Option<Box<CallerSession>>,
     /// The caller, for the audit record.
     pub(crate) caller: Caller,
     /// The caller's span that the call belongs to.
@@ -73,9 +76,13 @@ impl ToolCall {
         Limits { timeout: Duration::from_millis(timeout_ms), max_response_bytes, output }
     }
 
-    /// Returns what passes messages of the server to the caller, with the level of log messages that the caller's session has set;
-    /// none if nothing passes. Only MCP servers send messages during a call.
-    pub(crate) fn relay(&self, session: impl FnOnce() -> Option<Level>) -> Option<Arc<Relay>> {
+    /// Returns what passes messages of the server to the caller, with the level of log messages that the caller's session has set, and
+    /// how the caller is asked for input; none if nothing passes. Only MCP servers send messages during a call.
+    pub(crate) fn relay(
+        &self,
+        session: impl FnOnce() -> Option<Level>,
+        asking: impl FnOnce() -> Option<Asking>,
+    ) -> Option<Arc<Relay>> {
         if self.content.is_some() || !self.exposition.service.upstream.is_mcp() {
             return None;
         }
@@ -85,7 +92,18 @@ impl ToolCall {
             (Enforcement::Advisory, Era::Modern) => self.wanted.level,
             (Enforcement::Advisory, Era::Legacy) => session(),
         };
-        Relay::new(&Wanted { token: self.wanted.token.clone(), level }, enforcement)
+        let asking = if self.era == Era::Legacy && enforcement == Enforcement::Advisory { asking() } else { None };
+        Relay::new(&Wanted { token: self.wanted.token.clone(), level }, asking, enforcement)
+    }
+
+    /// Returns why a server cannot ask the caller, if it cannot ask at all.
+    pub(super) fn cannot_ask(&self) -> CannotAsk {
+        match (self.exposition.enforcement, self.era, &self.session) {
+            (Enforcement::Enforced, _, _) => CannotAsk::Enforced,
+            (Enforcement::Advisory, Era::Modern, _) => CannotAsk::Modern,
+            (Enforcement::Advisory, Era::Legacy, None) => CannotAsk::NoSession,
+            (Enforcement::Advisory, Era::Legacy, Some(_)) => CannotAsk::Undeclared(None),
+        }
     }
 
     /// Returns the member of a modern `_meta` that names the server that the caller addressed.

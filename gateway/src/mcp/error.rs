@@ -121,6 +121,16 @@ impl RpcError {
         Self::new(-32000, 508, "the call has passed too many gateways")
     }
 
+    /// The session that the request names has ended. The client begins another one (MCP 2025-11-25, "Session Management").
+    pub(crate) fn session_ended() -> Self {
+        Self::new(-32001, 404, "the session has ended; begin another one with initialize")
+    }
+
+    /// The server of a session did not take an answer of the caller.
+    pub(crate) fn answer_not_taken(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(-32603, 502, message)
+    }
+
     /// No exposition is published at the address.
     pub(crate) fn no_such_exposition() -> Self {
         Self::new(-32000, 404, "no exposition at this address")

@@ -91,8 +91,15 @@ pub(crate) enum Incoming<'a> {
         /// Its parameters.
         params: Params<'a>,
     },
-    /// An answer, although the gateway sends no requests.
-    Response,
+    /// An answer to a request of a server that the gateway has passed on. It answers nothing else.
+    Response {
+        /// A string or a number, as it was written.
+        id: Option<&'a RawValue>,
+        /// The result.
+        result: Option<&'a RawValue>,
+        /// The error.
+        error: Option<&'a RawValue>,
+    },
 }
 
 /// The members of `params` that the gateway's methods read. Each is parsed only by a method that needs it, so that a wrong type
@@ -112,6 +119,9 @@ pub(crate) struct Params<'a> {
     /// Of `initialize`.
     #[serde(borrow, default)]
     pub(crate) protocol_version: Option<&'a RawValue>,
+    /// Of `initialize`: what the client can do.
+    #[serde(borrow, default)]
+    pub(crate) capabilities: Option<&'a RawValue>,
     /// Of `logging/setLevel`.
     #[serde(borrow, default)]
     pub(crate) level: Option<&'a RawValue>,
@@ -258,7 +268,7 @@ fn incoming<'a, P>(
     }
     let Some(method) = envelope.method else {
         if envelope.result.is_some() || envelope.error.is_some() {
-            return Ok(Incoming::Response);
+            return Ok(Incoming::Response { id, result: envelope.result, error: envelope.error });
         }
         return refuse(id, RpcError::invalid_request("method is missing"));
     };

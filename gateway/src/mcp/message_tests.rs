@@ -44,8 +44,8 @@ fn requests_notifications_and_responses_are_told_apart() {
     assert_eq!(params.arguments.unwrap().get(), "{\"n\":12345678901234567890.10}");
     let notification = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";
     assert!(matches!(parse(notification), Ok(Incoming::Notification { .. })));
-    assert!(matches!(parse("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}"), Ok(Incoming::Response)));
-    assert!(matches!(parse("{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":null}"), Ok(Incoming::Response)));
+    assert!(matches!(parse("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}"), Ok(Incoming::Response { .. })));
+    assert!(matches!(parse("{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":null}"), Ok(Incoming::Response { .. })));
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! What an MCP server sends while a call runs, on its way to the caller: progress and log messages.
+//! What an MCP server sends while a call runs, on its way to the caller: progress, log messages, and requests for input.
 //!
 //! The side that reads the server's messages never waits for the side that writes to the caller. Between them, a [`Relay`] keeps
 //! the newest progress and the last few log messages, and drops what is older. The memory of a call is therefore bounded, however
 //! fast the server sends and however slowly the caller reads.
 //!
-//! Neither has passed a filter. Under `Enforced` only the numbers of progress pass.
+//! None of it has passed a filter. Under `Enforced` only the numbers of progress pass.
+
+mod ask;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +19,8 @@ use tokio::time::Instant;
 
 use crate::mcp::encode::Sink as _;
 use crate::mcp::level::Level;
+
+pub(crate) use ask::{Asking, ServerRequest};
 
 /// Interval at which the messages of a call are passed on.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -85,6 +89,8 @@ pub(crate) struct Relay {
     level: Option<Level>,
     /// Whether the text of progress passes.
     passes_text: bool,
+    /// How the caller is asked for input; none if it cannot be asked.
+    asking: Option<Asking>,
     state: Mutex<State>,
     /// Notified when something waits that nothing waited before.
     waiting: Notify,
@@ -97,6 +103,8 @@ struct State {
     /// Log messages, the oldest first.
     logs: VecDeque<String>,
     log_bytes: usize,
+    /// Requests of the server. Whoever puts one here has memory for it, and bounds their number.
+    questions: Vec<String>,
     /// Bytes that were passed on.
     passed: usize,
     /// When something was passed on last.
@@ -105,20 +113,37 @@ struct State {
 
 impl State {
     fn is_empty(&self) -> bool {
-        self.progress.is_none() && self.logs.is_empty()
+        self.progress.is_none() && self.logs.is_empty() && self.questions.is_empty()
     }
 }
 
 impl Relay {
-    /// Makes a relay for a call of an exposition with this enforcement; none if the caller wants nothing that may pass.
-    pub(crate) fn new(wanted: &Wanted, enforcement: Enforcement) -> Option<Arc<Self>> {
+    /// Makes a relay for a call of an exposition with this enforcement; none if the caller wants nothing that may pass, and cannot
+    /// be asked for anything.
+    pub(crate) fn new(wanted: &Wanted, asking: Option<Asking>, enforcement: Enforcement) -> Option<Arc<Self>> {
         let Wanted { token, level } = wanted;
         let passes_text = enforcement == Enforcement::Advisory;
-        let level = level.filter(|_| passes_text);
-        (token.is_some() || level.is_some()).then(|| {
+        let (level, asking) = (level.filter(|_| passes_text), asking.filter(|_| passes_text));
+        (token.is_some() || level.is_some() || asking.is_some()).then(|| {
             let token = token.clone();
-            Arc::new(Self { token, level, passes_text, state: Mutex::default(), waiting: Notify::new() })
+            Arc::new(Self { token, level, passes_text, asking, state: Mutex::default(), waiting: Notify::new() })
         })
+    }
+
+    /// Returns how the caller is asked for input; none if it cannot be asked.
+    pub(crate) fn asking(&self) -> Option<&Asking> {
+        self.asking.as_ref()
+    }
+
+    /// Takes a request of the server, as the caller gets it. Never waits, and never drops one.
+    pub(crate) fn put_question(&self, question: String) {
+        let mut state = self.lock();
+        let was_empty = state.is_empty();
+        state.questions.push(question);
+        drop(state);
+        if was_empty {
+            self.waiting.notify_one();
+        }
     }
 
     /// Returns what passes.
@@ -225,6 +250,7 @@ impl Relay {
         messages.extend(state.progress.take());
         state.log_bytes = 0;
         state.passed += messages.iter().map(String::len).sum::<usize>();
+        messages.append(&mut state.questions);
         state.last = Some(Instant::now());
         messages
     }

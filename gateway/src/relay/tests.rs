@@ -1,11 +1,14 @@
 use super::*;
+use crate::input::{CannotAsk, InputKind};
+use crate::seal::Keyring;
+use crate::sealed::{CallerSession, Capabilities, Scope};
 
 fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
 fn relay(token: Option<&str>, level: Option<Level>, enforcement: Enforcement) -> Option<Arc<Relay>> {
-    Relay::new(&Wanted { token: token.map(bytes), level }, enforcement)
+    Relay::new(&Wanted { token: token.map(bytes), level }, None, enforcement)
 }
 
 fn progress(progress: &str, total: Option<&str>, message: Option<&str>) -> Sent {
@@ -142,4 +145,56 @@ async fn messages_are_due_at_once_and_then_after_an_interval() {
         relay.take_in(&progress("3", None, None));
     });
     assert!(waited.is_ok());
+}
+
+fn asking(capabilities: &str) -> Asking {
+    let keyring = Arc::new(Keyring::of_the_process().unwrap());
+    let capabilities = Capabilities::read(Some(serde_json::from_str(capabilities).unwrap()));
+    let session = CallerSession { name: "s".into(), capabilities, server: None };
+    Asking::new(&keyring, Scope::of("x"), &session, Duration::from_secs(1))
+}
+
+fn asks(kind: Option<InputKind>, params: Option<&str>) -> ServerRequest {
+    ServerRequest { id: bytes("1"), kind, params: params.map(bytes) }
+}
+
+#[test]
+fn a_request_is_one_line_with_its_digits_or_an_error() {
+    let asking = asking(r#"{"elicitation":{},"roots":{}}"#);
+    let written = |request: &ServerRequest| asking.write(request, "2025-11-25", None);
+    use InputKind::{Elicitation, Roots, Sampling};
+    for (params, expected) in [
+        (None, "\"}"),
+        (Some("{}"), "\",\"params\":{}}"),
+        (Some("{\"n\": 1.50}"), "\",\"params\":{\"n\": 1.50}}"),
+        (Some("{\"n\":\r\n1.50,\n\"s\":\"a\\nb\"}"), "\",\"params\":{\"n\":1.50,\"s\":\"a\\nb\"}}"),
+    ] {
+        let message = written(&asks(Some(Elicitation), params)).unwrap();
+        let (head, rest) = message.split_once("elicitation/create").unwrap();
+        assert!(head.starts_with(r#"{"jsonrpc":"2.0","id":"t."#) && head.ends_with(r#"","method":""#), "{message}");
+        assert_eq!(rest, expected);
+        assert_ne!(written(&asks(Some(Elicitation), params)).unwrap(), message, "each request has an id of its own");
+    }
+    let long = format!("{{\"x\":\"{}\"}}", "x".repeat(64 << 10));
+    let deep = format!("{{\"x\":\n{}{}}}", "[".repeat(100), "]".repeat(100));
+    for (request, expected) in [
+        (asks(None, None), CannotAsk::Method),
+        (asks(Some(Sampling), None), CannotAsk::Undeclared(Some(Sampling))),
+        (asks(Some(Roots), Some(&long)), CannotAsk::TooLarge),
+        (asks(Some(Roots), Some(&deep)), CannotAsk::TooLarge),
+        (ServerRequest { id: bytes(&"1".repeat(129)), ..asks(Some(Roots), None) }, CannotAsk::TooLarge),
+    ] {
+        assert_eq!(written(&request), Err(expected));
+    }
+}
+
+#[test]
+fn a_caller_that_can_be_asked_has_a_relay_and_loses_no_request() {
+    let none = Wanted { token: None, level: None };
+    assert!(Relay::new(&none, Some(asking("{}")), Enforcement::Enforced).is_none());
+    let relay = Relay::new(&none, Some(asking("{}")), Enforcement::Advisory).unwrap();
+    assert!(relay.asking().is_some() && relay.kinds() == Kinds::default());
+    (0..100).for_each(|number| relay.put_question(number.to_string()));
+    assert_eq!(relay.take_out(), (0..100).map(|number| number.to_string()).collect::<Vec<_>>());
+    assert!(relay.take_out().is_empty());
 }

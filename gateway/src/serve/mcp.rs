@@ -2,6 +2,8 @@
 //! Refusals are JSON-RPC errors that carry the request's id, also for an unknown exposition: MCP clients match answers to
 //! requests by id, and some wait forever for an answer without one.
 
+mod sessions;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -55,6 +57,7 @@ pub(super) async fn answer(
     match request.method {
         Method::POST => admitted.post(body, era).await,
         Method::GET if era == Era::Legacy => admitted.get(),
+        Method::DELETE if era == Era::Legacy => admitted.delete(),
         _ => {
             let allowed = if era == Era::Legacy { "GET, POST" } else { "POST" };
             let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
@@ -109,7 +112,7 @@ impl McpRequest<'_> {
         if !accepts(self.headers, "text/event-stream") {
             return plain(StatusCode::NOT_ACCEPTABLE, "GET answers text/event-stream");
         }
-        match StreamPlace::take(self.gateway, self.target, &self.caller) {
+        match self.check_session().and_then(|()| StreamPlace::take(self.gateway, self.target, &self.caller)) {
             Ok(place) => {
                 let notifications = Notifications::new(self.slot, self.shutdown, None);
                 events(stream::body(notifications, self.auth, place))
@@ -208,11 +211,15 @@ impl McpRequest<'_> {
 
     /// Acts on a single message.
     async fn act(&self, action: Action, mut held: Reservation) -> Response<Body> {
-        let Request { id, era, target, negotiated, task } = match action {
+        let Request { id, era, target, handshake, task } = match action {
             Action::Nothing => return accepted(),
             Action::Cancel(id) => {
                 self.cancel(&id);
                 return accepted();
+            }
+            Action::Respond(answer) => {
+                let taken = self.respond(&answer, &mut held).await;
+                return taken.map_or_else(|error| refuse(None, &error, Era::Legacy), |()| accepted());
             }
             Action::Refuse(Refusal { id, error, era }) => {
                 // An error that is answered in band is no violation of the protocol.
@@ -224,16 +231,26 @@ impl McpRequest<'_> {
             Action::Perform(request) => request,
         };
         let refused = |error: &RpcError| refuse(Some(&id), error, era);
+        if era == Era::Legacy
+            && handshake.is_none()
+            && let Err(ended) = self.check_session()
+        {
+            return refused(&ended);
+        }
         match task {
             Task::Answer(body) => {
+                let before = held.used();
+                let session = match handshake {
+                    Some(handshake) => Box::pin(self.begin(handshake, &mut held)).await,
+                    None => None,
+                };
+                held.shrink_to(before);
                 if held.take(body.len() as u64).await.is_err() {
                     target.series().rejected(&self.gateway.metrics, Rejection::Memory);
                     return refused(&RpcError::exhausted());
                 }
                 let mut response = json(StatusCode::OK, Held::new(body, held));
-                if negotiated.is_some()
-                    && let Some(id) = session_id::issue()
-                {
+                if let Some(id) = session {
                     response.headers_mut().insert(session_id::HEADER, id);
                 }
                 response
@@ -244,7 +261,11 @@ impl McpRequest<'_> {
                 }
                 json(StatusCode::OK, body)
             }
-            Task::Call(call) => {
+            Task::Call(mut call) => {
+                match self.caller_session_of(&call) {
+                    Ok(session) => call.session = session,
+                    Err(error) => return refused(&error),
+                }
                 if let Some(relay) = self.relay(&call) {
                     return self.relayed(call, relay, held).await;
                 }
@@ -279,7 +300,7 @@ impl McpRequest<'_> {
     fn relay(&self, call: &call::ToolCall) -> Option<Arc<Relay>> {
         let levels = &self.gateway.levels;
         let level = || levels.is_used().then(|| self.session()).flatten().and_then(|session| levels.get(&session));
-        call.relay(level).filter(|_| accepts(self.headers, "text/event-stream"))
+        call.relay(level, || self.asking(call)).filter(|_| accepts(self.headers, "text/event-stream"))
     }
 
     /// Makes a call whose caller wants messages of the server.
@@ -358,8 +379,16 @@ impl McpRequest<'_> {
                 self.cancel(&id);
                 return None;
             }
+            Action::Respond(answer) => {
+                let mut room = match room {
+                    Some(room) => room,
+                    None => self.with_memory().await.ok()?,
+                };
+                let taken = self.respond(&answer, &mut room).await;
+                return taken.err().and_then(|error| refusal(None, error));
+            }
             Action::Refuse(refusal) => return Some(refusal.encode().into()),
-            Action::Perform(Request { id, era: _, target: _, negotiated: _, task }) => (id, task),
+            Action::Perform(Request { id, era: _, target: _, handshake: _, task }) => (id, task),
         };
         let room = match room {
             Some(room) => Ok(room),
@@ -374,7 +403,13 @@ impl McpRequest<'_> {
                 }
                 Ok(Held::new(body, room))
             }
-            (Task::Call(call), Ok(room)) => self.call(call, room).await,
+            (Task::Call(mut call), Ok(room)) => match self.caller_session_of(&call) {
+                Ok(session) => {
+                    call.session = session;
+                    self.call(call, room).await
+                }
+                Err(error) => Err(error),
+            },
             (Task::Listen(_), Ok(_)) => Err(RpcError::method_not_found(Era::Legacy)),
         };
         answered.map_or_else(|error| refusal(Some(id), error), Some)

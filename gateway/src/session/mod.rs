@@ -7,6 +7,7 @@ pub(crate) mod in_flight;
 mod levels;
 mod listeners;
 mod notifications;
+mod respond;
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -18,12 +19,14 @@ use crate::dispatch::{self, Task};
 use crate::mcp::era::{self, BATCHES, negotiate};
 use crate::mcp::message::{self, Unreadable, string};
 use crate::mcp::{Era, Incoming, Params, RpcError, encode, headers};
+use crate::sealed::Capabilities;
 use crate::target::Target;
 
 pub(crate) use in_flight::InFlight;
 pub(crate) use levels::Levels;
 pub(crate) use listeners::{Listeners, StreamPlace};
 pub(crate) use notifications::{Notice, Notifications};
+pub(crate) use respond::CallerAnswer;
 
 /// What a transport says about a message, besides its bytes.
 #[derive(Debug, Clone, Copy)]
@@ -142,6 +145,8 @@ pub(crate) enum Action {
     Nothing,
     /// Cancel the request in flight that has this id, a JSON text. The message gets no answer.
     Cancel(Box<str>),
+    /// Pass the caller's answer on to the server that asked. The message gets no answer.
+    Respond(CallerAnswer),
     /// Answer with an error.
     Refuse(Refusal),
     /// Do what a request asks for, and answer it.
@@ -157,10 +162,19 @@ pub(crate) struct Request {
     pub(crate) era: Era,
     /// What it addresses.
     pub(crate) target: Target,
-    /// The version that the request negotiated, if it was the handshake.
-    pub(crate) negotiated: Option<&'static str>,
+    /// What the request negotiated, if it was the handshake.
+    pub(crate) handshake: Option<Handshake>,
     /// What it asks for.
     pub(crate) task: Task,
+}
+
+/// What a legacy handshake negotiated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Handshake {
+    /// The version.
+    pub(crate) version: &'static str,
+    /// What the client can be asked for.
+    pub(crate) capabilities: Capabilities,
 }
 
 /// An error to answer with.
@@ -204,7 +218,9 @@ pub(crate) fn read_of_batch(reader: Reader<'_>, source: &Bytes) -> Action {
     };
     match message::parse(text) {
         Err(Unreadable { id, error }) => refuse(id, error),
-        Ok(Incoming::Response) => Action::Nothing,
+        Ok(Incoming::Response { id, result, error }) => {
+            CallerAnswer::read(source, id, result, error).map_or_else(|error| refuse(None, error), Into::into)
+        }
         Ok(Incoming::Notification { method, params }) => notified(&method, &params),
         Ok(Incoming::Request { id, method, .. }) if method == "initialize" => {
             refuse(Some(id), RpcError::invalid_request("initialize cannot be part of a batch"))
@@ -223,10 +239,15 @@ fn single(reader: Reader<'_>, source: &Bytes, text: &str) -> Result<Action, Refu
         headers::single(headers, &headers::VERSION).map_err(|error| refusal(None, error, hinted))?;
     }
     match (incoming, transport) {
-        (Incoming::Response, Transport::Http(_)) if hinted == Era::Modern => {
+        (Incoming::Response { .. }, Transport::Http(_)) if hinted == Era::Modern => {
             Err(refusal(None, RpcError::invalid_request("no request awaits this"), hinted))
         }
-        (Incoming::Response, _) => Ok(Action::Nothing),
+        (Incoming::Response { .. }, Transport::Stdio(_)) => Ok(Action::Nothing),
+        (Incoming::Response { id, result, error }, Transport::Http(headers)) => {
+            let read = era::legacy_version(headers::single(headers, &headers::VERSION).unwrap_or_default());
+            let read = read.and_then(|_| CallerAnswer::read(source, id, result, error));
+            read.map(Into::into).map_err(|error| refusal(None, error, hinted))
+        }
         (Incoming::Notification { method, params }, _) => {
             let era = transport.era(Some((&method, &params)));
             transport.check(era, &method, &params, Kind::Notification).map_err(|error| refusal(None, error, hinted))?;
@@ -282,8 +303,11 @@ fn perform(
     let request = dispatch::Request { target, source, id, method, params, era, headers, caller, is_traced };
     let task = dispatch::dispatch(&request)?;
     let is_handshake = era == Era::Legacy && method == "initialize";
-    let negotiated = is_handshake.then(|| negotiate(params.protocol_version.and_then(string).as_deref()));
-    Ok(Request { id: slice(source, id), era, target: target.clone(), negotiated, task })
+    let handshake = is_handshake.then(|| Handshake {
+        version: negotiate(params.protocol_version.and_then(string).as_deref()),
+        capabilities: Capabilities::read(params.capabilities),
+    });
+    Ok(Request { id: slice(source, id), era, target: target.clone(), handshake, task })
 }
 
 fn refuse(source: &Bytes, id: Option<&RawValue>, error: RpcError, era: Era) -> Action {

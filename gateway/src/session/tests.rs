@@ -53,17 +53,19 @@ fn shown(action: &Action) -> String {
     match action {
         Action::Nothing => "nothing".to_owned(),
         Action::Cancel(id) => format!("cancel {id}"),
+        Action::Respond(answer) => format!("respond to {} with {} {}", answer.id, answer.member, id(&answer.value)),
         Action::Refuse(Refusal { id: to, error, era: of }) => {
             let to = to.as_ref().map_or_else(|| "none".to_owned(), id);
             format!("{} error {} {} to {to}", era(of), error.code, error.status)
         }
-        Action::Perform(Request { id: to, era: of, target: _, negotiated, task }) => {
+        Action::Perform(Request { id: to, era: of, target: _, handshake, task }) => {
             let task = match task {
                 Task::Answer(_) | Task::SetLevel(..) => "answer",
                 Task::Call(_) => "call",
                 Task::Listen(_) => "listen",
             };
-            let negotiated = negotiated.map(|version| format!(", negotiates {version}")).unwrap_or_default();
+            let negotiated =
+                handshake.map(|handshake| format!(", negotiates {}", handshake.version)).unwrap_or_default();
             format!("{} {task} to {}{negotiated}", era(of), id(to))
         }
     }

@@ -77,6 +77,9 @@ pub enum UpstreamError {
     /// An MCP server could not be prepared for the call. The call was not sent.
     #[error("the upstream is not ready for calls: {0}")]
     NotReady(Box<UpstreamError>),
+    /// An MCP server has ended the session of the caller's session. The call was not executed.
+    #[error("the upstream has ended the session")]
+    SessionEnded,
     /// The MCP server does not list the tool as it is pinned. The call was not sent.
     #[error("the tool is withheld: {0}")]
     Withheld(Withheld),
@@ -126,6 +129,7 @@ impl UpstreamError {
             Self::Rpc { .. } => "rpc",
             Self::InputRequired(_) => "input_required",
             Self::NotReady(error) => error.category(),
+            Self::SessionEnded => "session_ended",
             Self::Withheld(_) => "withheld",
             Self::UnknownTool(_) => "unknown_tool",
             Self::Credential(_) => "credential",
@@ -150,7 +154,11 @@ impl UpstreamError {
             Self::Timeout { .. } => Self::Timeout { sent: false },
             Self::Exhausted { .. } => Self::Exhausted { sent: false },
             Self::Unreachable { reason, .. } => Self::Unreachable { reason, sent: false },
-            Self::Credential(_) | Self::CredentialUse(_) | Self::CredentialReturned | Self::NotReady(_) => self,
+            Self::Credential(_)
+            | Self::CredentialUse(_)
+            | Self::CredentialReturned
+            | Self::NotReady(_)
+            | Self::SessionEnded => self,
             other => Self::NotReady(Box::new(other)),
         }
     }
@@ -161,7 +169,7 @@ impl UpstreamError {
         match self {
             Self::Status { .. } | Self::TooLarge { .. } | Self::Malformed(_) | Self::CredentialReturned => true,
             Self::Tool { .. } | Self::Rpc { .. } => true,
-            Self::NotReady(_) | Self::Withheld(_) | Self::InputRequired(_) => false,
+            Self::NotReady(_) | Self::Withheld(_) | Self::InputRequired(_) | Self::SessionEnded => false,
             Self::Timeout { sent } | Self::Exhausted { sent } | Self::Unreachable { sent, .. } => *sent,
             Self::Argument { .. } | Self::UnknownTool(_) | Self::Credential(_) | Self::CredentialUse(_) => false,
         }

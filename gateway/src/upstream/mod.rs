@@ -41,10 +41,11 @@ use tamis_engine::Input;
 
 use crate::access::Callers;
 use crate::call::Caller;
-use crate::input::CallerInput;
+use crate::input::{CallerInput, CannotAsk};
 use crate::memory::Reservation;
 use crate::offload::Offload;
 use crate::relay::Relay;
+use crate::sealed::CallerSession;
 use crate::trace::CallTrace;
 
 pub use crate::arguments::Arguments;
@@ -57,7 +58,7 @@ pub(crate) use mcp::{LeftOut, Listed, StreamEnd};
 pub use service::{InvalidService, Upstream};
 
 pub(crate) use client::error_chain;
-pub(crate) use mcp::ProgramReport;
+pub(crate) use mcp::{Opened, ProgramReport};
 pub(crate) use origin::Target;
 
 /// What a call gets besides its arguments.
@@ -79,6 +80,10 @@ pub struct CallContext<'a> {
     pub(crate) relay: Option<&'a Arc<Relay>>,
     /// What the caller can be asked for, and what it has answered; none if it cannot be asked.
     pub(crate) input: Option<&'a CallerInput>,
+    /// The caller's session, if its id says what session of an MCP server belongs to it.
+    pub(crate) session: Option<&'a CallerSession>,
+    /// Why an MCP server cannot ask the caller during the call, if `relay` does not say how it can.
+    pub(crate) cannot_ask: CannotAsk,
     /// Where answers are parsed and merged that are too large for a serving thread.
     pub(crate) offload: Offload<'a>,
     /// The memory of the call. The answer's memory is reserved here, and stays reserved.
@@ -89,10 +94,11 @@ impl CallContext<'_> {
     /// Returns a name for the caller that no other caller has, of any exposition or bundle.
     fn caller_key(&self) -> String {
         let caller = self.caller.map(Caller::listener).unwrap_or_default();
-        // Names of expositions contain no space.
-        match self.through {
-            Some(bundle) => format!("{} {bundle} {caller}", self.offload.exposition()),
-            None => format!("{}  {caller}", self.offload.exposition()),
+        // Names of expositions and of sessions contain no space.
+        match (self.through, self.session) {
+            (Some(bundle), _) => format!("{} {bundle} {caller}", self.offload.exposition()),
+            (None, Some(session)) => format!("{} :{} {caller}", self.offload.exposition(), session.name),
+            (None, None) => format!("{}  {caller}", self.offload.exposition()),
         }
     }
 }

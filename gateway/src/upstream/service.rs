@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::header::HeaderValue;
 use indexmap::IndexMap;
 use tamis_config::{ServiceDocument, Source};
 use tokio::sync::watch;
@@ -10,10 +12,11 @@ use url::Url;
 
 use super::alias::AliasPlan;
 use super::http::HttpService;
-use super::mcp::{Listed, McpService, Peer, ProgramReport, StreamEnd, Withheld};
+use super::mcp::{Listed, McpService, Opened, Peer, ProgramReport, StreamEnd, Withheld};
 use super::{Answer, Arguments, CallContext, Client, CredentialScope, Passed, UpstreamError};
 use crate::exposition::ServerMethod;
 use crate::registry::Changes;
+use crate::sealed::{Capabilities, ServerSession};
 
 /// A service, parsed once, called often.
 #[derive(Debug)]
@@ -134,6 +137,49 @@ impl Upstream {
             }
         }
         withheld
+    }
+
+    /// Returns whether the service is an MCP server whose sessions can belong to sessions of callers.
+    pub(crate) fn has_sessions(&self) -> bool {
+        self.server().is_some_and(McpService::has_address)
+    }
+
+    /// Opens a session of an MCP server for a session of the caller. Any other service has no use for one.
+    pub(crate) async fn open(
+        &self,
+        version: &'static str,
+        capabilities: Capabilities,
+        context: CallContext<'_>,
+    ) -> Opened {
+        match self.server() {
+            Some(server) => Box::pin(server.open(version, capabilities, context)).await,
+            None => Opened::Never,
+        }
+    }
+
+    /// Sends a caller's answer to a request of an MCP server. `server` is the version that the server speaks and its session, `answer`
+    /// the id that the server gave the request, the name of the member (`result` or `error`) and its value. Returns the status of the
+    /// response.
+    ///
+    /// # Errors
+    /// [`UpstreamError`]. The service is no MCP server, if it is [`UpstreamError::UnknownTool`].
+    pub(crate) async fn answer(
+        &self,
+        server: (&'static str, Option<&HeaderValue>),
+        answer: (&str, &str, &Bytes),
+        context: CallContext<'_>,
+    ) -> Result<u16, UpstreamError> {
+        match self.server() {
+            Some(service) => Box::pin(service.answer(server, answer, context)).await,
+            None => Err(UpstreamError::UnknownTool("response".to_owned())),
+        }
+    }
+
+    /// Ends a session on an MCP server, in the background.
+    pub(crate) fn end_session(&self, session: &ServerSession, credentials: CredentialScope<'_>) {
+        if let Some(server) = self.server() {
+            server.end(session, credentials);
+        }
     }
 
     /// Returns whether the service is an MCP server.

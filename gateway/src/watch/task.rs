@@ -11,6 +11,7 @@ use super::follow::follow;
 use super::{Problem, Reach, Watch, backoff};
 use crate::backoff::random;
 use crate::gateway::Gateway;
+use crate::input::CannotAsk;
 use crate::memory::Reservation;
 use crate::upstream::{CallBounds, CallContext, StreamEnd, UpstreamError};
 
@@ -159,6 +160,8 @@ fn context<'a>(
         trace: None,
         relay: None,
         input: None,
+        session: None,
+        cannot_ask: CannotAsk::NotACall,
         offload: gateway.offload(&watch.id),
         memory,
     }

@@ -22,6 +22,7 @@ mod operations;
 mod prompts;
 mod relayed;
 mod reloads;
+mod sessions;
 mod stdio;
 mod streams;
 mod support;

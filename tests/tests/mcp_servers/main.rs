@@ -9,6 +9,7 @@ mod go_sdk;
 mod import;
 mod pinned;
 mod programs;
+mod sessions;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -36,13 +36,14 @@ impl ToolCall<'_> {
             if let Some(withheld) = service.why_withheld(self.action, &verdict, self.flight.peer.listed().as_deref()) {
                 return Err(UpstreamError::Withheld(withheld));
             }
-            let session = Box::pin(self.flight.session(server)).await.map_err(NotReady::into_error)?;
+            let (server, session) = Box::pin(self.flight.in_session(server)).await.map_err(NotReady::into_error)?;
             Box::pin(self.flight.set_level(server, session.as_ref())).await;
             let answered = self.call_once(server, session.as_ref(), arguments).await;
             let ended = self.flight.wire.transport.ended().is_some();
             // If the program ended just before, nothing was sent.
             let is_unsent = attempt == 1 && ended && matches!(answered, Err(Fault::Unsent(_)));
             if !is_unsent {
+                Box::pin(self.flight.check_session_of_caller(server, session.as_ref(), &answered)).await?;
                 let of = (server, session.as_ref());
                 if let Some(result) = self.flight.settle(of, answered, self.action.repeatable, attempt)? {
                     return self.answer(result, begun).await;

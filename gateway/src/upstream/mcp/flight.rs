@@ -2,6 +2,7 @@
 //! still what they were when they were pinned.
 
 mod pass;
+mod sessions;
 mod streams;
 
 use std::collections::HashSet;
@@ -13,6 +14,8 @@ use http::header::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub(crate) use self::sessions::Opened;
+pub(super) use self::sessions::Whose;
 use super::decide::{self, Forget};
 use super::message::RpcFault;
 use super::peers::{Peer, validity};
@@ -20,7 +23,7 @@ use super::pins::{Compared, Comparison, PageEnd, Verdict};
 use super::program::ENDED;
 use super::request::{self, ForCaller, MODERN};
 use super::wire::{Answered, Outgoing, Transport, Wire, malformed};
-use super::{McpService, Server, text};
+use super::{McpService, Server, text, watch};
 use crate::mcp::era::LEGACY_VERSIONS;
 use crate::upstream::auth::Authentication;
 use crate::upstream::incoming::Fault;
@@ -163,7 +166,12 @@ impl Flight<'_> {
     /// Reads the server's list and compares its tools, whatever is known of it.
     pub(super) async fn read(&mut self) -> Result<(Server, Arc<Verdict>), UpstreamError> {
         let known = self.peer.server();
-        let ready = match self.ask(known).await {
+        let mut ready = self.ask(known).await;
+        if matches!(ready, Err(NotReady::Refused(Forget::Session, _))) && self.peer.lose_session(watch::CALLER) {
+            // The server has lost the session in which lists are read. Those of callers may be gone, too, which their calls find out.
+            ready = self.ask(known).await;
+        }
+        let ready = match ready {
             // What was known of the server is not true any more.
             Err(NotReady::Refused(Forget::Session | Forget::Server, _)) if known.is_some() => {
                 self.peer.forget();
@@ -213,7 +221,7 @@ impl Flight<'_> {
         if let Transport::Program(program) = &self.wire.transport
             && program.skips_discovery()
         {
-            let initialized = self.initialize().await;
+            let initialized = self.initialize(Whose::Lists).await;
             if let (Err(NotReady::Refused(..)), Transport::Program(program)) = (&initialized, &self.wire.transport) {
                 program.skip_discovery(false);
             }
@@ -227,7 +235,7 @@ impl Flight<'_> {
             program.ended_at_discovery();
             return Err(NotReady::Failed(Fault::Broken(ENDED).into_error()));
         }
-        let initialized = self.initialize().await;
+        let initialized = self.initialize(Whose::Lists).await;
         if let Transport::Http(_) = self.wire.transport {
             return self.or_events(initialized.map(|(server, _)| server)).await;
         }
@@ -272,15 +280,15 @@ impl Flight<'_> {
         }
     }
 
-    /// Begins to talk to a server in the legacy era, and keeps the session if it issues one.
-    pub(super) async fn initialize(&mut self) -> Result<(Server, Option<HeaderValue>), NotReady> {
+    /// Begins to talk to a server in the legacy era. The session, if it issues one, is kept unless it will travel with its caller.
+    pub(super) async fn initialize(&mut self, whose: Whose) -> Result<(Server, Option<HeaderValue>), NotReady> {
         const METHOD: &str = "initialize";
         let id = self.service.next_id();
         let legacy = Server::Legacy { version: LEGACY_VERSIONS[0], has_sessions: false };
         let outgoing = Outgoing {
             method: METHOD,
             headers: request::headers(None, None, METHOD, None),
-            body: request::request(id, METHOD, &request::initialize(), legacy),
+            body: request::request(id, METHOD, &self.hello(whose), legacy),
             id: Some(id),
             limit: MAX_HANDSHAKE,
             refuse_with: None,
@@ -304,25 +312,14 @@ impl Flight<'_> {
         if let Answered::Refused { status, body, .. } = self.wire.post(outgoing).await? {
             return Err(NotReady::Failed(UpstreamError::Status { status, mapped: None, body }));
         }
-        if let Some(session) = &session {
+        if let (Some(session), Some(owner)) = (&session, self.owner(whose)) {
             let end = match &self.wire.transport {
                 Transport::Http(http) => http.letter(&request::headers(Some(server), Some(session), METHOD, None)),
                 Transport::Events(..) | Transport::Program(_) => None,
             };
-            self.peer.keep_session(&self.caller, session.clone(), end);
+            self.peer.keep_session(&owner, session.clone(), end);
         }
         Ok((server, session))
-    }
-
-    /// Returns the caller's session, which begins here if there is none; none if the server has no sessions.
-    pub(super) async fn session(&mut self, server: Server) -> Result<Option<HeaderValue>, NotReady> {
-        let Server::Legacy { has_sessions: true, .. } = server else { return Ok(None) };
-        if let Some(session) = self.peer.session(&self.caller) {
-            return Ok(Some(session));
-        }
-        let (server, session) = self.initialize().await?;
-        self.peer.set_server(server);
-        Ok(session)
     }
 
     /// Asks a legacy server for the log messages that the caller wants, unless it was asked in this session before. Whether the
@@ -356,7 +353,7 @@ impl Flight<'_> {
     /// server, and how long that holds as the server says, in milliseconds.
     async fn list(&mut self, server: Server) -> Result<(Compared, Option<u64>), NotReady> {
         const METHOD: &str = "tools/list";
-        let session = self.session(server).await?;
+        let session = self.session_of_lists(server).await?;
         let mut comparison = Comparison::new(&self.service.pins, self.service.follows);
         let (mut cursor, mut cursors, mut left, mut ttl) = (None::<String>, HashSet::new(), MAX_LIST, None::<u64>);
         for _ in 0..MAX_PAGES {

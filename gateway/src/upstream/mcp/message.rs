@@ -4,9 +4,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::input::InputKind;
 use crate::mcp::level::Level;
 use crate::mcp::message;
-use crate::relay::{Kinds, Sent};
+use crate::relay::{Kinds, Sent, ServerRequest};
 
 /// The most messages that a batch may have.
 const MAX_BATCH: usize = 1_000;
@@ -18,8 +19,8 @@ const MAX_ID: usize = 1 << 10;
 pub(super) struct Received {
     /// The first answer to the request.
     pub(super) answer: Option<Reply>,
-    /// The ids of the server's own requests, as JSON.
-    pub(super) asked: Vec<Bytes>,
+    /// The server's own requests.
+    pub(super) asked: Vec<ServerRequest>,
     /// Whether the server says that its list of tools has changed.
     pub(super) list_changed: bool,
     /// Messages to the caller: the progress of the request, and log messages.
@@ -128,7 +129,13 @@ impl Received {
             return;
         };
         match (method, named) {
-            (Some(_), Some(named)) if is_id(named) => self.asked.push(text.slice_ref(named.get().as_bytes())),
+            (Some(method), Some(named)) if is_id(named) => self.asked.push(ServerRequest {
+                id: text.slice_ref(named.get().as_bytes()),
+                kind: message::string(method).and_then(|method| InputKind::of_method(&method)),
+                params: params
+                    .filter(|params| params.get().starts_with('{'))
+                    .map(|params| text.slice_ref(params.get().as_bytes())),
+            }),
             (Some(method), None) if is(method, "notifications/tools/list_changed") => self.list_changed = true,
             (Some(method), None) if is(method, "notifications/prompts/list_changed") => self.prompts_changed = true,
             (Some(method), None) if is(method, "notifications/resources/list_changed") => self.resources_changed = true,

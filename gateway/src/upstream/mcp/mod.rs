@@ -21,6 +21,7 @@
 //! sse       streams of events                           pure
 //! message   answers, requests, notifications            pure
 //! result    the result of a call, as spans              pure
+//! sessions  those that belong to sessions of callers    reads and writes
 //! ```
 
 mod call;
@@ -35,6 +36,7 @@ mod pins;
 mod program;
 mod request;
 mod result;
+mod sessions;
 mod sse;
 mod text;
 mod watch;
@@ -66,6 +68,7 @@ use crate::mcp::arguments;
 use crate::mcp::headers::{ParamHeader, param_headers};
 
 pub(super) use self::events::FLOODED as STREAM_FLOODED;
+pub(crate) use self::flight::Opened;
 pub(crate) use self::follow::{LeftOut, Listed};
 pub(crate) use self::peers::Peer;
 pub use self::pins::{Difference, Withheld};
@@ -319,9 +322,7 @@ impl McpService {
         context: CallContext<'a>,
     ) -> Result<Flight<'a>, UpstreamError> {
         let transport = match &self.endpoint {
-            Endpoint::Http(HttpEndpoint { client, target, auth: _, common }) => {
-                Transport::Http(Http { client, target, common, authentication })
-            }
+            Endpoint::Http(endpoint) => Transport::Http(endpoint.http(authentication)),
             Endpoint::Program(pool) => {
                 Transport::Program(Box::new(Program::new(pool, Arc::clone(&caller), context.credentials)?))
             }
@@ -395,6 +396,12 @@ impl HttpEndpoint {
         common.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         common.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         Ok(Self { client, target, auth, common })
+    }
+
+    /// Returns what sends requests with this authentication.
+    fn http<'a>(&'a self, authentication: &'a Authentication<'a>) -> Http<'a> {
+        let Self { client, target, auth: _, common } = self;
+        Http { client, target, common, authentication }
     }
 
     /// Returns what authenticates requests of an exposition.

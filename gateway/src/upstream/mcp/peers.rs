@@ -24,6 +24,8 @@ const MAX_PEERS: usize = 1_024;
 const MAX_SESSIONS: usize = 1_024;
 /// The most streams of events for each credential. Each is a connection.
 const MAX_STREAMS: usize = 256;
+/// How long callers do not wait for a server that did not open a session in time.
+const SILENCE: Duration = Duration::from_secs(30);
 /// How long a comparison holds if the server does not say.
 const VALID: Duration = Duration::from_secs(300);
 /// How long a comparison holds at least, and at most, whatever the server says.
@@ -98,6 +100,12 @@ pub(crate) struct Peer {
 struct State {
     server: Option<Server>,
     sessions: Recent<Arc<str>, Session>,
+    /// The levels of log messages that the server was asked for in sessions that are not kept here.
+    levels: Recent<Arc<str>, Level>,
+    /// Until when no caller waits for the server to open a session, since it did not answer.
+    silent_until: Option<Instant>,
+    /// Whether a server of the modern era has refused a legacy handshake.
+    is_modern_only: bool,
     /// The streams of callers, if the server speaks the transport of 2024-11-05.
     streams: Option<Recent<Arc<str>, Arc<Connection>>>,
     verdict: Option<Arc<Verdict>>,
@@ -236,6 +244,7 @@ impl Peer {
     pub(super) fn forget(&self) {
         let mut state = self.lock();
         state.server = None;
+        state.is_modern_only = false;
         state.sessions.clear();
         state.streams = None;
         state.valid_until = None;
@@ -256,13 +265,22 @@ impl Peer {
 
     /// Notes that the server is asked for log messages of this level in a session; none for a program. Returns whether it was not
     /// asked for as much before. Calls with other levels share the session, so the least severe level is asked for.
-    pub(super) fn lower_level(&self, caller: &str, session: Option<&HeaderValue>, level: Level) -> bool {
+    pub(super) fn lower_level(&self, caller: &Arc<str>, session: Option<&HeaderValue>, level: Level) -> bool {
         let mut state = self.lock();
+        let state = &mut *state;
         let known = match session {
             None => &mut state.level,
             Some(id) => match state.sessions.get_mut(caller) {
                 Some(session) if session.id == *id => &mut session.level,
-                _ => return false,
+                // The session travels with its caller.
+                _ => {
+                    let known = state.levels.used(caller).copied();
+                    let is_lower = known.is_none_or(|known| level < known);
+                    if is_lower {
+                        state.levels.insert(Arc::clone(caller), level, MAX_SESSIONS);
+                    }
+                    return is_lower;
+                }
             },
         };
         let is_lower = known.is_none_or(|known| level < known);
@@ -270,6 +288,26 @@ impl Peer {
             *known = Some(level);
         }
         is_lower
+    }
+
+    /// Notes that the server did not answer in time when it was asked to open a session.
+    pub(super) fn note_silent(&self, now: Instant) {
+        self.lock().silent_until = Some(now + SILENCE);
+    }
+
+    /// Returns whether callers do not wait for the server to open a session.
+    pub(super) fn is_silent(&self, now: Instant) -> bool {
+        self.lock().silent_until.is_some_and(|until| now < until)
+    }
+
+    /// Notes that a server of the modern era has refused a legacy handshake.
+    pub(super) fn note_modern_only(&self) {
+        self.lock().is_modern_only = true;
+    }
+
+    /// Returns whether a server of the modern era has refused a legacy handshake.
+    pub(super) fn is_modern_only(&self) -> bool {
+        self.lock().is_modern_only
     }
 
     /// Returns whether the server speaks the transport of 2024-11-05.
@@ -293,6 +331,12 @@ impl Peer {
             streams.retain(|stream| !stream.has_ended());
         }
         streams.insert(Arc::clone(caller), Arc::clone(connection), MAX_STREAMS);
+    }
+
+    /// Drops the session of a caller, which the server has ended. Returns whether there was one.
+    pub(super) fn lose_session(&self, caller: &str) -> bool {
+        let lost = self.lock().sessions.remove(caller);
+        lost.map(|mut session| session.end = None).is_some()
     }
 
     /// Drops the session of a caller, which the server has ended, if it is still this one.

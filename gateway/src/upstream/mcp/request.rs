@@ -9,15 +9,16 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use tamis_engine::json::write_string;
 
 use super::Server;
-use crate::input::CallerInput;
+use crate::input::{CallerInput, CannotAsk};
 use crate::mcp::era::{LEGACY_VERSIONS, MODERN_VERSIONS};
 use crate::mcp::headers::{METHOD, NAME, VERSION};
 use crate::mcp::level::Level;
+use crate::sealed::Capabilities;
 
 /// The header that carries the id of a legacy session.
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// The version that a legacy handshake asks for.
-const NEWEST_LEGACY: &str = LEGACY_VERSIONS[LEGACY_VERSIONS.len() - 1];
+/// The version that a legacy handshake asks for, if no caller has asked for one.
+pub(super) const NEWEST_LEGACY: &str = LEGACY_VERSIONS[LEGACY_VERSIONS.len() - 1];
 /// The version of modern requests.
 pub(super) const MODERN: &str = MODERN_VERSIONS[0];
 /// This client, as the protocol describes one.
@@ -105,9 +106,10 @@ pub(super) fn list(cursor: Option<&str>) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Returns the members of the parameters of a legacy handshake.
-pub(super) fn initialize() -> String {
-    format!(r#""protocolVersion":"{NEWEST_LEGACY}","capabilities":{{}},"clientInfo":{CLIENT}"#)
+/// Returns the members of the parameters of a legacy handshake for a client with these capabilities.
+pub(super) fn initialize(version: &str, capabilities: Capabilities) -> String {
+    let capabilities = capabilities.members();
+    format!(r#""protocolVersion":"{version}","capabilities":{{{capabilities}}},"clientInfo":{CLIENT}"#)
 }
 
 /// Returns the members of the parameters of `logging/setLevel`.
@@ -132,6 +134,23 @@ pub(super) fn refusal(id: &[u8]) -> Bytes {
     let mut out = br#"{"jsonrpc":"2.0","id":"#.to_vec();
     out.extend_from_slice(id);
     out.extend_from_slice(br#","error":{"code":-32601,"message":"the gateway answers no requests of servers"}}"#);
+    out.into()
+}
+
+/// Returns the answer to a request of the server that does not reach the caller, with the reason.
+pub(super) fn cannot_ask(id: &[u8], why: CannotAsk) -> Bytes {
+    let mut out = br#"{"jsonrpc":"2.0","id":"#.to_vec();
+    out.extend_from_slice(id);
+    out.extend_from_slice(format!(r#","error":{{"code":{},"message":"{}"}}}}"#, why.code(), why.text()).as_bytes());
+    out.into()
+}
+
+/// Returns the caller's answer to a request of the server. `member` is `result` or `error`.
+pub(super) fn answer(id: &str, member: &str, value: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(id.len() + value.len() + 48);
+    out.extend_from_slice(format!(r#"{{"jsonrpc":"2.0","id":{id},"{member}":"#).as_bytes());
+    out.extend_from_slice(value);
+    out.push(b'}');
     out.into()
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Method;
-use http::header::{HeaderMap, HeaderValue};
+use http::header::HeaderMap;
 use tokio::sync::watch;
 
 use super::flight::{Flight, NotReady};
@@ -14,12 +14,13 @@ use super::peers::Peer;
 use super::sse::EventParser;
 use super::wire::{Transport, is_event_stream};
 use super::{McpService, Server, request};
+use crate::input::CannotAsk;
 use crate::registry::{Changes, ListKind};
 use crate::relay::Kinds;
 use crate::upstream::{CallContext, CredentialScope, UpstreamError};
 
 /// Whose legacy session the background uses. No caller has this name: those of callers begin with an exposition's.
-const CALLER: &str = "watch";
+pub(super) const CALLER: &str = "watch";
 /// How long a server may take to open a stream.
 const OPENING: Duration = Duration::from_secs(10);
 /// Bytes of an event. An announcement has no content.
@@ -119,7 +120,7 @@ impl Flight<'_> {
 
     /// Reads the stream of a legacy session.
     async fn stream_of_session(&mut self, server: Server, opened: &(dyn Fn() + Sync)) -> StreamEnd {
-        let session = match tokio::time::timeout(OPENING, self.session(server)).await {
+        let session = match tokio::time::timeout(OPENING, self.session_of_lists(server)).await {
             Ok(Ok(session)) => session,
             Ok(Err(NotReady::Refused(..) | NotReady::Failed(_))) | Err(_) => return StreamEnd::Ended,
         };
@@ -131,22 +132,12 @@ impl Flight<'_> {
         if end == StreamEnd::Ended
             && let Some(session) = &session
         {
-            self.check_session(server, session).await;
+            // The server may have ended the session together with its stream.
+            if !self.knows(server, session).await {
+                self.peer.end_session(&self.caller, session);
+            }
         }
         end
-    }
-
-    /// Begins another session at the next stream: the server may have ended this one together with its stream.
-    async fn check_session(&mut self, server: Server, session: &HeaderValue) {
-        const METHOD: &str = "ping";
-        let id = self.service.next_id();
-        let headers = request::headers(Some(server), Some(session), METHOD, None);
-        let Transport::Http(http) = self.wire.transport else { return };
-        let sent = self.wire.send_as(http, Method::POST, METHOD, &headers, request::request(id, METHOD, "", server));
-        let known = matches!(tokio::time::timeout(OPENING, Box::pin(sent)).await, Ok(Ok(answer)) if answer.status().is_success());
-        if !known {
-            self.peer.end_session(&self.caller, session);
-        }
     }
 
     async fn announcements(&mut self, stream: Stream, opened: &(dyn Fn() + Sync)) -> StreamEnd {
@@ -205,7 +196,8 @@ impl Flight<'_> {
                 self.wire.announcements.note(&received);
                 if is_legacy {
                     for asked in received.asked {
-                        self.wire.refuse(http, &headers, &asked).await;
+                        let answer = request::cannot_ask(&asked.id, CannotAsk::NotACall);
+                        self.wire.answer(http, &headers, answer).await;
                     }
                 }
             }

@@ -15,14 +15,17 @@ use super::Server;
 use super::events::Connection;
 use super::message::{self, RpcFault};
 use super::program::Program;
-use super::request::{SESSION, cancelled, refusal};
+use super::request::{SESSION, cancelled, cannot_ask};
 use super::sse::{EventParser, TooLarge};
 use super::watch::Announcements;
 use crate::compute::NotRun;
 use crate::hops;
+use crate::input::CannotAsk;
+use crate::mcp::era::LEGACY_VERSIONS;
+use crate::mcp::headers::VERSION;
 use crate::memory::Exhausted;
 use crate::offload::{LIGHT_READ, Work};
-use crate::relay::Relay;
+use crate::relay::{Relay, ServerRequest};
 use crate::upstream::auth::Authentication;
 use crate::upstream::egress::Denied;
 use crate::upstream::incoming::{BodyLimits, Fault, Incoming, fault, record_failure};
@@ -312,8 +315,9 @@ impl<'a> Wire<'a> {
                     if asked > MAX_ASKED {
                         return Err(incoming.failed(malformed("does not come within 16 requests of the server")));
                     }
-                    if let Some(headers) = refuse_with {
-                        self.refuse(http, headers, &request).await;
+                    let Some(headers) = refuse_with else { continue };
+                    if let Err(why) = self.ask(&request, headers) {
+                        self.answer(http, headers, cannot_ask(&request.id, why)).await;
                     }
                 }
                 // The event is dropped. What the parser holds now came with this piece.
@@ -330,9 +334,29 @@ impl<'a> Wire<'a> {
         self.announcements.note(received);
     }
 
+    /// Passes a request of the server on to the caller. `headers` are those of the call.
+    ///
+    /// # Errors
+    /// [`CannotAsk`].
+    fn ask(&mut self, request: &ServerRequest, headers: &HeaderMap) -> Result<(), CannotAsk> {
+        let Some(relay) = self.relay() else {
+            return Err(if self.is_call { self.context.cannot_ask } else { CannotAsk::NotACall });
+        };
+        let asking = relay.asking().ok_or(self.context.cannot_ask)?;
+        let stated = headers.get(VERSION).and_then(|version| version.to_str().ok());
+        let version = LEGACY_VERSIONS.into_iter().find(|version| Some(*version) == stated).ok_or(CannotAsk::Method)?;
+        let question = asking.write(request, version, headers.get(SESSION))?;
+        // It is a part of the call until its end.
+        if !self.context.memory.try_take(question.len() as u64) {
+            return Err(CannotAsk::Memory);
+        }
+        relay.put_question(question);
+        Ok(())
+    }
+
     /// Answers a request of the server, so that it does not wait for the answer. Whether it takes the answer does not matter.
-    pub(super) async fn refuse(&mut self, http: Http<'_>, headers: &HeaderMap, id: &[u8]) {
-        let sent = Box::pin(self.send(http, "response", headers, refusal(id)));
+    pub(super) async fn answer(&mut self, http: Http<'_>, headers: &HeaderMap, answer: Bytes) {
+        let sent = Box::pin(self.send(http, "response", headers, answer));
         if let Ok(Ok(incoming)) = tokio::time::timeout(SHORT, sent).await {
             incoming.finish().await;
         }

@@ -17,6 +17,7 @@ use tamis_config::{CredentialRef, ExpositionId, ServiceDocument};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::compute::Compute;
+use crate::input::CannotAsk;
 use crate::memory::Reservation;
 use crate::metrics::Metrics;
 use crate::offload::Offload;
@@ -208,6 +209,8 @@ pub(crate) fn context<'a>(
         trace: None,
         relay: None,
         input: None,
+        session: None,
+        cannot_ask: CannotAsk::NotACall,
         offload,
         memory,
     }

@@ -36,7 +36,7 @@ impl Flight<'_> {
         let mut attempt = 1;
         loop {
             let server = Box::pin(self.server()).await.map_err(NotReady::into_error)?;
-            let session = Box::pin(self.session(server)).await.map_err(NotReady::into_error)?;
+            let (server, session) = Box::pin(self.in_session(server)).await.map_err(NotReady::into_error)?;
             let asked = Asked { method: method.as_str(), name, params, headers: &HeaderMap::new(), limit };
             let answered = match self.send(server, session.as_ref(), asked).await {
                 Ok(Answered::Refused { status: 404, code: Some(code), body }) if server == Server::Modern => {
@@ -45,6 +45,7 @@ impl Flight<'_> {
                 }
                 answered => answered,
             };
+            self.check_session_of_caller(server, session.as_ref(), &answered).await?;
             if let Some(result) = self.settle((server, session.as_ref()), answered, true, attempt)? {
                 return Ok(result);
             }
@@ -53,7 +54,7 @@ impl Flight<'_> {
     }
 
     /// Returns the server's era, after asking for it if it is not known. The tools are not compared: they are not called.
-    async fn server(&mut self) -> Result<Server, NotReady> {
+    pub(super) async fn server(&mut self) -> Result<Server, NotReady> {
         self.attach().await.map_err(NotReady::Failed)?;
         let server = self.era().await;
         if server.is_ok() || self.wire.transport.ended().is_none() {

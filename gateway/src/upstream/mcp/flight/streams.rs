@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Flight, NotReady};
+use super::{Flight, NotReady, Whose};
 use crate::upstream::UpstreamError;
 use crate::upstream::mcp::Server;
 use crate::upstream::mcp::watch::StreamEnd;
@@ -30,7 +30,7 @@ impl Flight<'_> {
         let Some(connection) = Box::pin(self.wire.open_events(http)).await? else { return Ok(None) };
         let connection = Arc::new(connection);
         self.wire.transport = Transport::Events(http, Arc::clone(&connection));
-        let initialized = Box::pin(self.initialize()).await;
+        let initialized = Box::pin(self.initialize(Whose::Caller)).await;
         if initialized.is_err() {
             self.wire.transport = Transport::Http(http);
         }

@@ -91,7 +91,7 @@ async fn a_legacy_server_is_notified_that_a_call_is_over() {
     let seen = server.seen();
     let of = |wanted: &str| seen.iter().find(|seen| method(seen) == wanted).unwrap();
     assert_eq!(message(of("notifications/cancelled"))["params"]["requestId"], message(of("tools/call"))["id"]);
-    assert_eq!(of("notifications/cancelled").header("mcp-session-id"), Some("s1"));
+    assert_eq!(of("notifications/cancelled").header("mcp-session-id"), Some("s4"));
 }
 
 #[tokio::test]

@@ -125,6 +125,7 @@ pub(super) fn legacy(call: impl Fn(&Seen) -> Response) -> impl Fn(&Seen, usize) 
         "notifications/initialized" | "notifications/cancelled" | "response" => StatusCode::ACCEPTED.into_response(),
         "tools/list" => result(seen, &json!({"tools": tools()}).to_string()),
         "tools/call" => call(seen),
+        "ping" => result(seen, "{}"),
         _ => (StatusCode::BAD_REQUEST, "Bad Request: Server not initialized").into_response(),
     }
 }

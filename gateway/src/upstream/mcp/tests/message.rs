@@ -48,9 +48,11 @@ fn requests_and_changes_of_the_list_are_told_apart() {
             {"method":"notifications/tools/list_changed"},{"id":null,"method":"x"},{"id":{},"method":"x"}]"#,
     );
     let read = read(&message, 1, Kinds::default()).unwrap();
-    assert_eq!((read.asked, read.list_changed, read.others), (vec![text("\"a\""), text("1")], true, 2));
+    let asks = |id: &str, kind, params: Option<&str>| ServerRequest { id: text(id), kind, params: params.map(text) };
+    let asked = vec![asks("\"a\"", Some(InputKind::Sampling), Some("{}")), asks("1", None, None)];
+    assert_eq!((read.asked, read.list_changed, read.others), (asked, true, 2));
     let long = format!(r#"{{"id":"{}","method":"ping"}}"#, "x".repeat(MAX_ID));
-    assert_eq!(super::read(&text(&long), 1, Kinds::default()).unwrap().asked, Vec::<Bytes>::new());
+    assert_eq!(super::read(&text(&long), 1, Kinds::default()).unwrap().asked, []);
 }
 
 #[test]

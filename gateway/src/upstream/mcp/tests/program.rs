@@ -492,7 +492,7 @@ async fn what_a_program_sends_during_a_call_reaches_the_call_that_it_is_for() {
     )));
     let token = bytes::Bytes::from_static(b"7");
     let wanted = crate::relay::Wanted { token: Some(token), level: Some(crate::mcp::level::Level::Warning) };
-    let relay = crate::relay::Relay::new(&wanted, tamis_engine::Enforcement::Advisory).unwrap();
+    let relay = crate::relay::Relay::new(&wanted, None, tamis_engine::Enforcement::Advisory).unwrap();
     let mut memory = room();
     let context = crate::upstream::CallContext { relay: Some(&relay), ..context(bounds(), given(), &mut memory) };
     fixture.upstream.call("read", &arguments("{}"), context).await.unwrap();

@@ -19,7 +19,7 @@ use crate::upstream::http::tests::support::{Seen, Server, arguments, bounds, con
 use crate::upstream::{Answer, CallContext, Upstream, UpstreamError};
 
 fn relay(level: Option<Level>) -> Arc<Relay> {
-    Relay::new(&Wanted { token: Some(Bytes::from_static(b"\"mine\"")), level }, Enforcement::Advisory).unwrap()
+    Relay::new(&Wanted { token: Some(Bytes::from_static(b"\"mine\"")), level }, None, Enforcement::Advisory).unwrap()
 }
 
 async fn call(
@@ -102,7 +102,7 @@ async fn a_legacy_session_is_asked_for_the_least_severe_level_once() {
     assert!(
         seen.iter()
             .filter(|seen| method(seen) == "logging/setLevel")
-            .all(|seen| seen.header("mcp-session-id") == Some("s1"))
+            .all(|seen| seen.header("mcp-session-id") == Some("s4"))
     );
 }
 

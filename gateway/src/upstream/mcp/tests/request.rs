@@ -20,7 +20,7 @@ fn requests_have_what_their_era_asks_for() {
         (list(None), json!({})),
         (list(Some("\u{1}\"")), json!({"cursor": "\u{1}\""})),
         (
-            initialize(),
+            initialize(NEWEST_LEGACY, Capabilities::default()),
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": meta["io.modelcontextprotocol/clientInfo"]}),
         ),
     ] {
