@@ -62,6 +62,8 @@ struct ActiveCall<'a> {
     held: &'a mut Reservation,
     /// Whether the server has no such prompt or resource.
     is_absent: bool,
+    /// The error of the protocol that is the answer in place of a result.
+    refusal: Option<RpcError>,
 }
 
 impl Drop for ActiveCall<'_> {
@@ -113,7 +115,8 @@ fn place(gateway: &Gateway, exposition: &Exposition) -> Result<Grant, RpcError> 
 /// call.
 ///
 /// # Errors
-/// A limit rejected the call. It was not sent, or it may be repeated without harm.
+/// A limit rejected the call, and it was not sent, or it may be repeated without harm. Or the answer is an error of the protocol: a
+/// capability is missing, or the server does not accept a state.
 pub(crate) async fn run(
     gateway: &Gateway,
     call: &ToolCall,
@@ -187,6 +190,7 @@ async fn run_once(
         trace,
         held,
         is_absent: false,
+        refusal: None,
     };
     let mut answered = match &call.content {
         None => perform(&mut active, name, exposition.tool(call.tool)).await,
@@ -201,8 +205,12 @@ async fn run_once(
         (_, true) => Found::Absent,
         (_, false) => Found::Failed,
     };
+    let refusal = active.refusal.take();
     drop(active);
     drop((admitted, place));
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
     Ok((answered.map_err(|Exhausted| RpcError::exhausted())?, found))
 }
 
@@ -271,7 +279,11 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
         }
         Err(UpstreamError::InputRequired(wanted)) => {
             active.gateway.metrics.upstream(Ok(200), begun.elapsed());
-            Box::pin(input::ask(active, declared, wanted)).await
+            match Box::pin(input::ask(active, wanted)).await {
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err(not_asked)) => Ok(failure(active, not_asked.text())),
+                Err(Exhausted) => exhausted(active, declared, false),
+            }
         }
         Err(error) => {
             active.gateway.metrics.upstream(category(&error), begun.elapsed());
@@ -279,6 +291,11 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
                 return exhausted(active, declared, sent);
             }
             let message = explain(active, declared, &error);
+            let repeats_state = active.call.input.as_ref().is_some_and(|input| input.state.is_some());
+            if repeats_state && matches!(error, UpstreamError::Rpc { code: -32602, .. }) {
+                // Most likely the state, which the model has not written and cannot correct.
+                active.refusal = Some(RpcError::invalid_params(message.to_string()));
+            }
             Ok(failure(active, message))
         }
     }

@@ -65,6 +65,12 @@ impl RpcError {
         Self { data: Some(data), ..Self::new(-32022, 400, "unsupported protocol version") }
     }
 
+    /// The request needs capabilities that the client has not declared. `required`: these, as JSON.
+    pub(crate) fn missing_capability(required: &str) -> Self {
+        let data = Some(format!("{{\"requiredCapabilities\":{required}}}"));
+        Self { data, ..Self::new(-32021, 400, "the client has not declared a capability that the request needs") }
+    }
+
     /// There is no resource with this URI, or it may not be known here.
     pub(crate) fn resource_not_found(era: Era, uri: &str) -> Self {
         // MCP 2026-07-28 replaced the code of its own by that of invalid parameters.

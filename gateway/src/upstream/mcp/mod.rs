@@ -71,6 +71,7 @@ pub(crate) use self::peers::Peer;
 pub use self::pins::{Difference, Withheld};
 pub(crate) use self::program::ProgramReport;
 pub(super) use self::program::{BUSY, ENDED, FLOODED, NOT_STARTED, WAITS};
+pub(crate) use self::result::asked;
 use self::watch::Announcements;
 pub(crate) use self::watch::StreamEnd;
 

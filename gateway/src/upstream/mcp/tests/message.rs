@@ -9,7 +9,7 @@ fn result(json: &str) -> Option<Reply> {
 }
 
 fn error(code: i64, message: &str) -> Option<Reply> {
-    Some(Reply::Error(RpcFault { code, message: text(message) }))
+    Some(Reply::Error(RpcFault { code, message: text(message), required: None }))
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn what_is_not_json_is_said_without_a_part_of_it() {
 
 #[test]
 fn the_error_in_a_body_is_found() {
-    let fault = |code, message| Some(RpcFault { code, message: text(message) });
+    let fault = |code, message| Some(RpcFault { code, message: text(message), required: None });
     for (body, expected) in [
         (r#"{"id":1,"error":{"code":-32022,"message":"m"}}"#, fault(-32022, "m")),
         (r#"{"id":null,"error":{"code":-32000,"message":"m"}}"#, fault(-32000, "m")),
@@ -76,6 +76,23 @@ fn the_error_in_a_body_is_found() {
         ("", None),
     ] {
         assert_eq!(error_in(body.as_bytes()), expected, "{body}");
+    }
+}
+
+#[test]
+fn the_capabilities_that_an_error_requires_are_read_in_one_line() {
+    let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(MAX_REQUIRED));
+    for (code, data, expected) in [
+        (-32021, r#"{"requiredCapabilities":{"sampling":{"n":1.10}}}"#, Some(r#"{"sampling":{"n":1.10}}"#)),
+        (-32021, "{\"requiredCapabilities\":{\n\"roots\":\r\n{}}}", Some(r#"{"roots":{}}"#)),
+        (-32000, r#"{"requiredCapabilities":{"sampling":{}}}"#, None),
+        (-32021, r#"{"requiredCapabilities":["sampling"]}"#, None),
+        (-32021, r#"{"other":1}"#, None),
+        (-32021, "7", None),
+        (-32021, &format!(r#"{{"requiredCapabilities":{long}}}"#), None),
+    ] {
+        let body = format!(r#"{{"id":1,"error":{{"code":{code},"message":"m","data":{data}}}}}"#);
+        assert_eq!(error_in(body.as_bytes()).unwrap().required, expected.map(text), "{code} {data:.60}");
     }
 }
 
