@@ -2,10 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use anyhow::{Context, Result};
 use tamis_tests::conformance::{self, RUNS, Results, Run, Subject};
 use tamis_tests::documents::Folder;
 use tamis_tests::fixture::Fixture;
@@ -42,22 +40,9 @@ async fn of_a_server() -> Result<Vec<(Run, Results)>> {
     }
     let gateway = Gateway::start(folder.path()).await?;
     for era in [Era::Modern, Era::Legacy] {
-        until_listed(&gateway.endpoint(conformance::name_of(era)), era).await?;
+        Rpc::new(&gateway.endpoint(conformance::name_of(era)), era)?.until_listed().await?;
     }
     run_all(Subject::Proxied, |era| gateway.endpoint(conformance::name_of(era))).await
-}
-
-/// Waits until the gateway has read the list of a followed server.
-async fn until_listed(endpoint: &str, era: Era) -> Result<()> {
-    let (rpc, until) = (Rpc::new(endpoint, era)?, Instant::now() + Duration::from_secs(30));
-    loop {
-        let answer = rpc.send(rpc.request("tools/list", json!({}))).await?.message()?;
-        if answer["result"]["tools"].as_array().is_some_and(|tools| !tools.is_empty()) {
-            return Ok(());
-        }
-        ensure!(Instant::now() < until, "no tools are listed: {answer}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// Runs the suite against an exposition of an HTTP API.

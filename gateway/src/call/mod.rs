@@ -222,7 +222,11 @@ fn admit(gateway: &Gateway, call: &ToolCall, now: Instant) -> Result<(Option<Adm
     Ok((bundle, admit_by(gateway, (&exposition.limiter, &exposition.series, &exposition.id), now)?))
 }
 
-fn admit_by(
+/// Admits a request by the limits of an exposition or a bundle.
+///
+/// # Errors
+/// A limit rejects it. That is counted.
+pub(crate) fn admit_by(
     gateway: &Gateway,
     (limiter, series, id): (&Arc<Limiter>, &ExpositionSeries, &ExpositionId),
     now: Instant,

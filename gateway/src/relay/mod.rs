@@ -236,7 +236,7 @@ impl Relay {
 }
 
 /// Returns a log message; none if it has too much data.
-fn log(level: Level, logger: Option<&Bytes>, data: &Bytes) -> Option<String> {
+pub(crate) fn log(level: Level, logger: Option<&Bytes>, data: &Bytes) -> Option<String> {
     if data.len() > MAX_DATA {
         return None;
     }

@@ -62,6 +62,7 @@ fn shown(action: &Action) -> String {
                 Task::Answer(_) | Task::SetLevel(..) => "answer",
                 Task::Call(_) => "call",
                 Task::Listen(_) => "listen",
+                Task::Subscribe(_) => "subscribe",
             };
             let negotiated = negotiated.map(|version| format!(", negotiates {version}")).unwrap_or_default();
             format!("{} {task} to {}{negotiated}", era(of), id(to))

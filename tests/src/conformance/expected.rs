@@ -36,9 +36,6 @@ const PROXIED: &[(&str, Expected)] = &[
     ("tools-call-elicitation", Outside(NOT_MERGED)),
     ("elicitation-sep1034-defaults", Outside(NOT_MERGED)),
     ("elicitation-sep1330-enums", Outside(NOT_MERGED)),
-    ("tools-call-with-logging", Outside(LOGS)),
-    ("resources-subscribe", Outside(NOT_MERGED)),
-    ("resources-unsubscribe", Outside(NOT_MERGED)),
     ("tasks-lifecycle", Outside(TASKS)),
     ("tasks-capability-negotiation", Outside(TASKS)),
     ("tasks-wire-fields", Outside(TASKS)),
@@ -52,7 +49,6 @@ const PROXIED: &[(&str, Expected)] = &[
 ];
 
 const NOT_MERGED: &str = "requests of a server to its client during a call, before 2026-07-28: not merged yet";
-const LOGS: &str = "not yet";
 const SUBSCRIPTIONS: &str = "changes of the resources of an HTTP API are not announced";
 const ASKS: &str = "an HTTP API never sends requests to the client (sampling, elicitation, roots)";
 const CONTENT: &str =

@@ -163,6 +163,51 @@ impl Received {
     }
 }
 
+/// What a message says of single resources.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum OfResources {
+    /// A resource was updated.
+    Updated(String),
+    /// The server announces the updates of these.
+    Accepted(Vec<String>),
+}
+
+#[derive(Deserialize)]
+struct Updated {
+    uri: String,
+}
+
+#[derive(Deserialize)]
+struct Acknowledged {
+    notifications: AcceptedKinds,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AcceptedKinds {
+    #[serde(default)]
+    resource_subscriptions: Option<Vec<String>>,
+}
+
+/// Reads a message about single resources; none if it is any other one.
+pub(super) fn of_resources(text: &[u8]) -> Option<OfResources> {
+    let Envelope { id: None, method: Some(method), params: Some(params), result: None, error: None } =
+        serde_json::from_slice(text).ok()?
+    else {
+        return None;
+    };
+    match () {
+        () if is(method, "notifications/resources/updated") => {
+            serde_json::from_str(params.get()).ok().map(|Updated { uri }| OfResources::Updated(uri))
+        }
+        () if is(method, "notifications/subscriptions/acknowledged") => {
+            let Acknowledged { notifications } = serde_json::from_str(params.get()).ok()?;
+            Some(OfResources::Accepted(notifications.resource_subscriptions.unwrap_or_default()))
+        }
+        () => None,
+    }
+}
+
 /// Reads a message that is nothing but a notification of progress or a log message. Returns it with the request that progress
 /// belongs to.
 pub(super) fn notification(text: &Bytes) -> Option<(Option<u64>, Sent)> {
