@@ -159,6 +159,8 @@ struct State {
     is_open: bool,
     /// Whether the last stream of the server ended, or could not be opened.
     has_failed: bool,
+    /// Whether the server has no such streams, as far as is known. It is asked again after a while.
+    is_unsupported: bool,
     /// Whether a task keeps the stream.
     is_running: bool,
 }
@@ -270,6 +272,9 @@ impl Feed {
                 state.verdicts.remove(uri);
             }
             state.subscriber(name, Instant::now()).uris.insert(uri.into());
+            if state.is_unsupported {
+                state.verdicts.insert(uri.into(), Verdict::Refused(METHOD_NOT_FOUND));
+            }
         });
         Ok(())
     }
@@ -379,6 +384,11 @@ impl Feed {
         self.changed.subscribe()
     }
 
+    /// Notes that a stream of the server is about to be opened.
+    fn opening(&self) {
+        self.change(|state| state.is_unsupported = false);
+    }
+
     /// Notes that a stream of the server is open.
     pub(crate) fn set_open(&self) {
         self.change(|state| (state.is_open, state.has_failed) = (true, false));
@@ -405,6 +415,7 @@ impl Feed {
     fn closed(&self, is_unsupported: bool) {
         self.change(|state| {
             (state.is_open, state.has_failed) = (false, state.wants_stream());
+            state.is_unsupported = is_unsupported;
             let State { subscribers, verdicts, .. } = state;
             verdicts.values_mut().filter(|verdict| **verdict == Verdict::Accepted).for_each(|v| *v = Verdict::Lost);
             if is_unsupported {

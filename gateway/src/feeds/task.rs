@@ -70,6 +70,7 @@ pub(super) async fn run(gateway: Arc<Gateway>, mut running: Running) {
             continue;
         };
         let Ok(place) = gateway.feeds.streams.acquire().await else { return };
+        feed.opening();
         let begun = Instant::now();
         let end = tokio::select! {
             end = stream(&gateway, feed, &exposition) => end,

@@ -67,6 +67,31 @@ async fn a_verdict_holds_while_its_stream_is_open() {
     // A server without streams refuses everything.
     feed.closed(true);
     assert_eq!(said(&feed, "a").await, Some(Verdict::Refused(METHOD_NOT_FOUND)));
+    feed.add(&feeds, "s", "c").unwrap();
+    assert_eq!(said(&feed, "c").await, Some(Verdict::Refused(METHOD_NOT_FOUND)));
+    // Until it is asked again.
+    feed.opening();
+    feed.add(&feeds, "s", "c").unwrap();
+    assert_eq!(said(&feed, "c").await, None);
+}
+
+#[tokio::test]
+async fn a_call_waits_for_a_stream_that_is_being_opened_and_for_no_other() {
+    let feeds = Feeds::default();
+    let feed = feeds.of(&id("e"), &CALLER).unwrap();
+    let waits = |feed: Arc<Feed>| async move {
+        let most = Duration::from_secs(60);
+        tokio::time::timeout(Duration::from_millis(20), feed.opened(most)).await.is_err()
+    };
+    assert!(!waits(Arc::clone(&feed)).await, "nothing is wanted");
+    let _listener = feed.join("s".to_owned(), Some(Level::Info));
+    assert!(!waits(Arc::clone(&feed)).await, "nothing opens a stream");
+    feed.lock().is_running = true;
+    assert!(waits(Arc::clone(&feed)).await);
+    feed.set_open();
+    assert!(!waits(Arc::clone(&feed)).await, "it is open");
+    feed.closed(false);
+    assert!(!waits(Arc::clone(&feed)).await, "it has failed");
 }
 
 #[tokio::test]

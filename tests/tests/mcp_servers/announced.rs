@@ -152,6 +152,47 @@ async fn updates_reach_the_sessions_and_streams_that_subscribed() -> Result<()> 
 }
 
 #[tokio::test]
+async fn subscriptions_outlive_a_restart_of_the_server() -> Result<()> {
+    for era in [Era::Legacy, Era::Modern] {
+        let (fixture, _folder, gateway) = published(era, "  filters: []\n").await?;
+        let mut session = Session::begin(&gateway.endpoint(name_of(era))).await?;
+        assert_eq!(session.subscribe(WATCHED).await?["result"], json!({}), "{era:?}");
+        let fixture = fixture.restart().await?;
+        // An update may have been missed.
+        assert_eq!(session.stream.next().await.with_context(|| format!("{era:?}"))?, updated(WATCHED, None), "{era:?}");
+        until(&fixture, WATCHED, 1).await?;
+        fixture.update(WATCHED);
+        assert_eq!(session.stream.next().await?, updated(WATCHED, None), "{era:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_enforced_exposition_has_no_subscriptions() -> Result<()> {
+    let (fixture, folder) = (Fixture::start(Era::Legacy).await?, Folder::new()?);
+    let documents = format!(
+        "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: s}}\nspec:\n  version: '1'\n  mcp:\n    \
+         url: '{}'\n    tools: {{test_simple_text: {{inputSchema: {{type: object}}}}}}\n---\napiVersion: tamis.dev/v1alpha1\n\
+         kind: ToolsFilters\nmetadata: {{name: f}}\nspec: {{name: f, service: {{name: s, version: '1'}}, enforcement: Enforced, \
+         filters: {{test_simple_text: {{passthrough: true}}}}}}\n---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\n\
+         metadata: {{name: e}}\nspec: {{service: {{name: s, version: '1'}}, filters: [f]}}\n",
+        fixture.url
+    );
+    folder.write("documents.yaml", &documents)?;
+    let gateway = Gateway::start(folder.path()).await?;
+    let session = Session::begin(&gateway.endpoint("e")).await?;
+    let answer = session.subscribe(WATCHED).await?;
+    assert_eq!(answer["error"]["code"], json!(-32601), "{answer}");
+    let modern = Rpc::new(&gateway.endpoint("e"), Era::Modern)?;
+    let wanted = json!({"notifications": {"resourceSubscriptions": [WATCHED]}});
+    let mut stream = Stream::open(modern.request("subscriptions/listen", wanted)).await?;
+    let first = stream.next().await?;
+    assert_eq!(first["params"]["notifications"], json!({}), "{first}");
+    assert_eq!(fixture.subscriptions(WATCHED), 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn only_published_resources_are_subscribed_to_and_not_too_many() -> Result<()> {
     let exclude = "  resources: {exclude: ['test://static-*']}\n  filters: []\n";
     let (fixture, _folder, gateway) = published(Era::Legacy, exclude).await?;

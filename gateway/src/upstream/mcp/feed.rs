@@ -45,6 +45,10 @@ impl McpService {
         let caller = context.caller_key().into();
         let Ok(authentication) = self.authenticate(context.credentials) else { return StreamEnd::Ended };
         let Ok(mut flight) = self.flight(&authentication, caller, context) else { return StreamEnd::Ended };
+        // For two streams: one takes the place of the other. Their buffers are not given back.
+        if flight.wire.context.memory.take(4 * MAX_EVENT as u64).await.is_err() {
+            return StreamEnd::Ended;
+        }
         let sink = Sink { feed, published };
         let known = tokio::time::timeout(OPENING, flight.server()).await;
         let Transport::Http(_) = flight.wire.transport else { return StreamEnd::Unsupported };
@@ -270,10 +274,10 @@ impl Events {
     /// # Errors
     /// Why there is none.
     async fn new(flight: &mut Flight<'_>, stream: &Stream) -> Result<Self, StreamEnd> {
+        let before = flight.wire.context.memory.used();
         let mut incoming = flight.open(stream).await?;
+        flight.wire.context.memory.shrink_to(before);
         let pieces = incoming.pieces().map_err(|_| StreamEnd::Unsupported)?;
-        let memory = &mut flight.wire.context.memory;
-        memory.take(2 * MAX_EVENT as u64).await.map_err(|_| StreamEnd::Ended)?;
         Ok(Self { incoming, pieces, parser: EventParser::new(MAX_EVENT), flood: Flood::new(Instant::now()) })
     }
 

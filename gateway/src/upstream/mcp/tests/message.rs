@@ -80,6 +80,37 @@ fn the_error_in_a_body_is_found() {
 }
 
 #[test]
+fn messages_about_single_resources_are_read() {
+    let accepted = |uris: &[&str]| Some(OfResources::Accepted(uris.iter().map(|uri| (*uri).to_owned()).collect()));
+    for (message, expected) in [
+        (
+            r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:\u00e9","_meta":{}}}"#,
+            Some(OfResources::Updated("a:\u{e9}".to_owned())),
+        ),
+        (
+            r#"{"method":"notifications\/resources\/updated","params":{"uri":"a:b"}}"#,
+            Some(OfResources::Updated("a:b".to_owned())),
+        ),
+        (r#"{"method":"notifications/resources/updated","params":{"uri":7}}"#, None),
+        (r#"{"method":"notifications/resources/updated"}"#, None),
+        (r#"{"id":1,"method":"notifications/resources/updated","params":{"uri":"a:b"}}"#, None),
+        (
+            r#"{"method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["a:b","c:d"]}}}"#,
+            accepted(&["a:b", "c:d"]),
+        ),
+        (
+            r#"{"method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true}}}"#,
+            accepted(&[]),
+        ),
+        (r#"{"method":"notifications/resources/list_changed","params":{"uri":"a:b"}}"#, None),
+        ("[]", None),
+        ("x", None),
+    ] {
+        assert_eq!(of_resources(message.as_bytes()), expected, "{message}");
+    }
+}
+
+#[test]
 fn the_capabilities_that_an_error_requires_are_read_in_one_line() {
     let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(MAX_REQUIRED));
     for (code, data, expected) in [
