@@ -9,7 +9,7 @@ fn id(name: &str) -> Arc<ExpositionId> {
 }
 
 fn uris(feed: &Feed) -> Vec<String> {
-    feed.wanted().iter().map(|uri| uri.to_string()).collect()
+    feed.wanted().iter().map(ToString::to_string).collect()
 }
 
 fn settle(feed: &Feed, uri: &str, verdict: Verdict) {
