@@ -3,6 +3,7 @@
 mod bundled;
 mod content;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use tamis_engine::Enforcement;
 use crate::bundle::Found;
 use crate::call::{Caller, ContentCall, ToolCall};
 use crate::exposition::{Content, Exposition, Page};
+use crate::feeds;
 use crate::hops;
 use crate::input::CallerInput;
 use crate::mcp::encode::{self, Sink as _};
@@ -40,6 +42,17 @@ pub(crate) enum Task {
     Call(ToolCall),
     /// A stream of notifications.
     Listen(Listen),
+    /// The beginning or the end of a legacy session's subscription to a resource.
+    Subscribe(Subscribe),
+}
+
+/// A legacy session's subscription to a resource of an MCP server.
+#[derive(Debug)]
+pub(crate) struct Subscribe {
+    pub(crate) exposition: Arc<Exposition>,
+    pub(crate) uri: String,
+    /// Whether it begins.
+    pub(crate) begins: bool,
 }
 
 /// An accepted `subscriptions/listen`.
@@ -49,6 +62,8 @@ pub(crate) struct Listen {
     id: Bytes,
     /// Whether the client asked for the changes of each list, in the order of [`ListKind::ALL`].
     lists: [bool; 3],
+    /// The resources of which the client asked for updates, as far as they are published; then those that the server has accepted.
+    uris: Vec<Arc<str>>,
 }
 
 /// A request, and what is known about it.
@@ -78,7 +93,7 @@ pub(crate) struct Request<'a> {
 /// # Errors
 /// The JSON-RPC error to answer with.
 pub(crate) fn dispatch(request: &Request<'_>) -> Result<Task, RpcError> {
-    let Request { target, params, era, .. } = *request;
+    let Request { params, era, .. } = *request;
     let id = request.id.get();
     let answer = |result: &str| Ok(Task::Answer(encode::result(id, result)));
     match (request.method, era) {
@@ -93,9 +108,11 @@ pub(crate) fn dispatch(request: &Request<'_>) -> Result<Task, RpcError> {
             | "completion/complete",
             _,
         ) => content::dispatch(request),
-        ("server/discover", Era::Modern) => answer(&discover(target)),
+        ("server/discover", Era::Modern) => answer(&discover(request)),
         ("subscriptions/listen", Era::Modern) => listen(request).map(Task::Listen),
-        ("initialize", Era::Legacy) => answer(&initialize(target, params)?),
+        ("initialize", Era::Legacy) => answer(&initialize(request, params)?),
+        ("resources/subscribe", Era::Legacy) => subscribe(request, true).map(Task::Subscribe),
+        ("resources/unsubscribe", Era::Legacy) => subscribe(request, false).map(Task::Subscribe),
         ("ping", Era::Legacy) => answer("{}"),
         ("logging/setLevel", Era::Legacy) => {
             set_level(params).map(|level| Task::SetLevel(level, encode::result(id, "{}")))
@@ -245,13 +262,15 @@ fn caching(is_private: bool, ttl_ms: u64, server: &str) -> String {
 }
 
 /// What the target has, as the protocol says it: prompts, resources, completions and log messages only if there are any.
-fn capabilities(target: &Target) -> String {
+fn capabilities(request: &Request<'_>) -> String {
+    let target = request.target;
     let mut out = String::from(r#""capabilities":{"tools":{"listChanged":true}"#);
     if target.has_content(Content::has_prompts) {
         out.push_str(r#","prompts":{"listChanged":true}"#);
     }
     if target.has_content(Content::has_resources) {
-        out.push_str(r#","resources":{"listChanged":true}"#);
+        let subscribe = if announcing(request).is_some() { r#","subscribe":true"# } else { "" };
+        out.push_str(&format!(r#","resources":{{"listChanged":true{subscribe}}}"#));
     }
     if target.has_content(Content::completes) {
         out.push_str(r#","completions":{}"#);
@@ -270,23 +289,52 @@ fn instructions(out: &mut String, target: &Target) {
     }
 }
 
-fn discover(target: &Target) -> String {
+/// Returns the exposition whose server may announce updates of single resources: one that passes on resources of an MCP server at an
+/// address, which no `Enforced` one does. Over standard input, and through a bundle, none are announced.
+fn announcing<'r>(request: &Request<'r>) -> Option<&'r Arc<Exposition>> {
+    let Target::Exposition(exposition) = request.target else { return None };
+    let passes = exposition.content().is_some_and(|content| content.server_resources().is_some());
+    let announces = request.headers.is_some()
+        && exposition.enforcement == Enforcement::Advisory
+        && exposition.service.upstream.is_watched();
+    Some(exposition).filter(|_| passes && announces)
+}
+
+/// Returns whether a resource of the server is published, so that there may be subscriptions to it.
+fn is_announced(exposition: &Exposition, uri: &str) -> bool {
+    let of_server =
+        |content: &Content| content.find(&exposition.service, uri).is_none() && content.passes_resource(uri);
+    uri.len() <= feeds::MAX_URI && exposition.content().is_some_and(of_server)
+}
+
+fn subscribe(request: &Request<'_>, begins: bool) -> Result<Subscribe, RpcError> {
+    let exposition = announcing(request).ok_or_else(|| RpcError::method_not_found(request.era))?;
+    let uri = request.params.uri.and_then(string).ok_or_else(|| RpcError::invalid_params("uri must be a string"))?;
+    if !is_announced(exposition, &uri) {
+        return Err(RpcError::resource_not_found(request.era, shown(&uri)));
+    }
+    Ok(Subscribe { exposition: Arc::clone(exposition), uri: uri.into_owned(), begins })
+}
+
+fn discover(request: &Request<'_>) -> String {
+    let target = request.target;
     let versions = MODERN_VERSIONS.map(|version| format!("\"{version}\"")).join(",");
-    let mut out = format!(r#"{{"supportedVersions":[{versions}],{}"#, capabilities(target));
+    let mut out = format!(r#"{{"supportedVersions":[{versions}],{}"#, capabilities(request));
     instructions(&mut out, target);
     out.push_str(&cacheable(target));
     out.push('}');
     out
 }
 
-fn initialize(target: &Target, params: &Params<'_>) -> Result<String, RpcError> {
+fn initialize(request: &Request<'_>, params: &Params<'_>) -> Result<String, RpcError> {
+    let target = request.target;
     let requested = params
         .protocol_version
         .and_then(string)
         .ok_or_else(|| RpcError::invalid_params("protocolVersion must be a string"))?;
     let version = negotiate(Some(&requested));
     let server = target.server_info();
-    let capabilities = capabilities(target);
+    let capabilities = capabilities(request);
     let mut out = format!(r#"{{"protocolVersion":"{version}",{capabilities},"serverInfo":{server}"#);
     instructions(&mut out, target);
     out.push('}');
@@ -302,17 +350,37 @@ fn listen(request: &Request<'_>) -> Result<Listen, RpcError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     #[derive(Default)]
-    struct RequestedNotifications {
+    struct RequestedNotifications<'a> {
         tools_list_changed: bool,
         prompts_list_changed: bool,
         resources_list_changed: bool,
+        #[serde(borrow)]
+        resource_subscriptions: Option<&'a RawValue>,
     }
     let malformed = || RpcError::invalid_params("notifications must be an object that names kinds of notifications");
     let requested = request.params.notifications.filter(|raw| raw.get().starts_with('{')).ok_or_else(malformed)?;
-    let RequestedNotifications { tools_list_changed, prompts_list_changed, resources_list_changed } =
-        serde_json::from_str(requested.get()).map_err(|_| malformed())?;
+    let RequestedNotifications {
+        tools_list_changed,
+        prompts_list_changed,
+        resources_list_changed,
+        resource_subscriptions,
+    } = serde_json::from_str(requested.get()).map_err(|_| malformed())?;
     let lists = [tools_list_changed, prompts_list_changed, resources_list_changed];
-    Ok(Listen { id: request.source.slice_ref(request.id.get().as_bytes()), lists })
+    let uris: Vec<Cow<'_, str>> = match resource_subscriptions.filter(|raw| raw.get() != "null") {
+        None => Vec::new(),
+        Some(raw) => serde_json::from_str(raw.get())
+            .map_err(|_| RpcError::invalid_params("resourceSubscriptions must be a list of URIs"))?,
+    };
+    if uris.len() > feeds::OF_A_SESSION {
+        return Err(RpcError::invalid_params(format!(
+            "resourceSubscriptions has more than {} URIs",
+            feeds::OF_A_SESSION
+        )));
+    }
+    let announcing = announcing(request);
+    let is_published = |uri: &&Cow<'_, str>| announcing.is_some_and(|exposition| is_announced(exposition, uri));
+    let uris = uris.iter().filter(is_published).map(|uri| Arc::from(&**uri)).collect();
+    Ok(Listen { id: request.source.slice_ref(request.id.get().as_bytes()), lists, uris })
 }
 
 /// Messages of a modern subscription.
@@ -331,12 +399,36 @@ impl Listen {
     /// The first message: the kinds of notifications that the client will get.
     pub(crate) fn acknowledgement(&self) -> String {
         let granted = ListKind::ALL.into_iter().filter(|list| self.wants(*list));
-        let granted: Vec<_> = granted.map(|list| format!(r#""{}ListChanged":true"#, list.as_str())).collect();
+        let mut granted: Vec<_> = granted.map(|list| format!(r#""{}ListChanged":true"#, list.as_str())).collect();
+        if !self.uris.is_empty() {
+            let mut accepted = String::from(r#""resourceSubscriptions":["#);
+            for (index, uri) in self.uris.iter().enumerate() {
+                accepted.put(if index == 0 { "" } else { "," });
+                encode::string(&mut accepted, uri);
+            }
+            accepted.put("]");
+            granted.push(accepted);
+        }
         let granted = granted.join(",");
         format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{{}}},"notifications":{{{granted}}}}}}}"#,
             self.tag()
         )
+    }
+
+    /// Returns the resources of which the client asked for updates, as far as they are published.
+    pub(crate) fn uris(&self) -> &[Arc<str>] {
+        &self.uris
+    }
+
+    /// Notes which of these resources the server has accepted.
+    pub(crate) fn accept(&mut self, uris: Vec<Arc<str>>) {
+        self.uris = uris;
+    }
+
+    /// The message that a resource was updated.
+    pub(crate) fn updated(&self, uri: &str) -> String {
+        updated(uri, &format!(r#""_meta":{{{}}},"#, self.tag()))
     }
 
     /// Whether the client asked for the changes of a list.
@@ -355,6 +447,14 @@ impl Listen {
         let (id, tag) = (self.id(), self.tag());
         format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","_meta":{{{tag},{server_meta}}}}}}}"#)
     }
+}
+
+/// The notification that a resource was updated. `meta`: a member of its parameters, with a comma, or nothing.
+pub(crate) fn updated(uri: &str, meta: &str) -> String {
+    let mut out = format!(r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{{meta}"uri":"#);
+    encode::string(&mut out, uri);
+    out.put("}}");
+    out
 }
 
 /// The notification of the legacy era that a list changed.

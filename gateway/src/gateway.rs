@@ -13,6 +13,7 @@ use crate::acks::Acks;
 use crate::audit::Auditor;
 use crate::compute::Compute;
 use crate::descriptors;
+use crate::feeds::Feeds;
 use crate::memory;
 use crate::metrics::Metrics;
 use crate::offload::Offload;
@@ -47,6 +48,8 @@ pub struct Gateway {
     pub(crate) background: Arc<Share>,
     /// The MCP servers whose lists are read in the background.
     pub(crate) watches: Watches,
+    /// What MCP servers announce to single callers.
+    pub(crate) feeds: Feeds,
     /// Streams by caller.
     pub(crate) listeners: Listeners,
     /// Maximum number of connections, given memory and descriptors.
@@ -168,6 +171,7 @@ impl Gateway {
             unauthenticated: shares.of(&ExpositionId { namespace: String::new(), name: String::new() }),
             background: shares.of(&watch::background()),
             watches: Watches::default(),
+            feeds: Feeds::default(),
             shares,
             listeners: Listeners::default(),
             connections,

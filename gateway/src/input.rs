@@ -115,18 +115,26 @@ pub(crate) enum NotAsked {
 }
 
 impl NotAsked {
+    /// Returns the protocol error for a caller that lacks a capability; none if the caller is told in a result. `wanted`: what the
+    /// server wants.
+    pub(crate) fn error(self, wanted: &InputRequired) -> Option<RpcError> {
+        let required = match (self, wanted) {
+            (Self::Undeclared(Some(kind)), _) => format!("{{\"{}\":{{}}}}", kind.capability()),
+            (Self::Undeclared(None), InputRequired::Undeclared { required: Some(required) }) => {
+                String::from_utf8_lossy(required).into_owned()
+            }
+            (Self::Undeclared(None), _) => "{}".to_owned(),
+            (Self::Enforced | Self::Legacy | Self::Unknown, _) => return None,
+        };
+        Some(RpcError::missing_capability(&required))
+    }
+
     /// Returns the text for the caller. It holds nothing that the server has sent.
     pub(crate) fn text(self) -> String {
         let why = match self {
             Self::Enforced => "which does not pass under Enforced",
             Self::Legacy => "which only clients of the version 2026-07-28 can be asked for",
-            Self::Undeclared(Some(kind)) => {
-                return format!(
-                    "The tool asks for input that the client has not declared to have: {}.",
-                    kind.capability()
-                );
-            }
-            Self::Undeclared(None) => "and the client has not declared the capability for it",
+            Self::Undeclared(_) => "and the client has not declared the capability for it",
             Self::Unknown => "of a kind that the gateway does not know",
         };
         format!("The tool asks for input, {why}.")
@@ -290,10 +298,40 @@ mod tests {
             (&asked(None), None, Era::Modern, Advisory, Ok(())),
             (&asked(Some(r#"{"a":{"method":"ping"}}"#)), input.as_ref(), Era::Modern, Advisory, Err(NotAsked::Unknown)),
             (&asked(Some(r#"{"a":7}"#)), input.as_ref(), Era::Modern, Advisory, Err(NotAsked::Unknown)),
-            (&InputRequired::Undeclared, input.as_ref(), Era::Modern, Advisory, Err(NotAsked::Undeclared(None))),
-            (&InputRequired::Undeclared, None, Era::Legacy, Advisory, Err(NotAsked::Legacy)),
+            (
+                &InputRequired::Undeclared { required: None },
+                input.as_ref(),
+                Era::Modern,
+                Advisory,
+                Err(NotAsked::Undeclared(None)),
+            ),
+            (&InputRequired::Undeclared { required: None }, None, Era::Legacy, Advisory, Err(NotAsked::Legacy)),
         ] {
             assert_eq!(check(wanted, input, era, enforcement), expected, "{era:?} {enforcement:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_capability_is_an_error_of_the_protocol() {
+        let undeclared =
+            |required: Option<&'static str>| InputRequired::Undeclared { required: required.map(Bytes::from) };
+        let asked = InputRequired::Asked { requests: None, state: None };
+        for (not_asked, wanted, required) in [
+            (NotAsked::Undeclared(Some(InputKind::Roots)), &asked, Some(r#"{"roots":{}}"#)),
+            (
+                NotAsked::Undeclared(None),
+                &undeclared(Some(r#"{"sampling":{"n":1.10}}"#)),
+                Some(r#"{"sampling":{"n":1.10}}"#),
+            ),
+            (NotAsked::Undeclared(None), &undeclared(None), Some("{}")),
+            (NotAsked::Enforced, &undeclared(Some(r#"{"sampling":{}}"#)), None),
+            (NotAsked::Legacy, &undeclared(None), None),
+            (NotAsked::Unknown, &asked, None),
+        ] {
+            let error = not_asked.error(wanted);
+            let data = required.map(|required| format!(r#"{{"requiredCapabilities":{required}}}"#));
+            assert_eq!(error.as_ref().map(|error| (error.code, error.status)), required.map(|_| (-32021, 400)));
+            assert_eq!(error.and_then(|error| error.data), data, "{not_asked:?}");
         }
     }
 }

@@ -46,6 +46,7 @@ mod descriptors;
 mod dispatch;
 mod exposition;
 mod expressions;
+mod feeds;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gateway;

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -13,6 +14,7 @@ use crate::dispatch::OF_SERVER;
 use crate::exposition::{Content, ContentList, Exposition, ServerMethod};
 use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::message::{check_complete, string};
+use crate::upstream::{InputRequired, asked};
 
 /// What is wrong with a result that has not the members of its method.
 const NO_RESULT: &str = "is not a result of the method";
@@ -42,6 +44,10 @@ struct ServerResult<'a> {
     completion: Option<&'a RawValue>,
     #[serde(borrow, default)]
     result_type: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    input_requests: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    request_state: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -55,6 +61,15 @@ struct Entry<'a> {
     uri_template: Option<&'a RawValue>,
 }
 
+/// What a server's result becomes.
+#[derive(Debug)]
+pub(crate) enum Written {
+    /// The answer to the caller.
+    Answer(Vec<u8>),
+    /// The server asks the caller for input first.
+    Asks(InputRequired),
+}
+
 /// Writes the answer to the request `id` from the server's result. `member`: the part of a bundle, if the request came through one.
 /// `tail`: the members that end the result.
 ///
@@ -64,11 +79,15 @@ pub(crate) fn write(
     (exposition, member): (&Exposition, Option<&Member>),
     method: ServerMethod,
     (id, tail): (&str, &str),
-    result: &[u8],
-) -> Result<Vec<u8>, &'static str> {
+    result: &Bytes,
+) -> Result<Written, &'static str> {
     let content = exposition.content().ok_or(NO_RESULT)?;
     let object = result.first() == Some(&b'{');
     let parsed: ServerResult<'_> = serde_json::from_slice(result).ok().filter(|_| object).ok_or(NO_RESULT)?;
+    let may_ask = matches!(method, ServerMethod::GetPrompt | ServerMethod::ReadResource);
+    if may_ask && parsed.result_type.is_some_and(|kind| kind.get() == r#""input_required""#) {
+        return asked(result, parsed.input_requests, parsed.request_state).map(Written::Asks);
+    }
     check_complete(parsed.result_type)?;
     let mut out = Vec::with_capacity(result.len() + id.len() + 512);
     encode::open_result(&mut out, id);
@@ -128,7 +147,7 @@ pub(crate) fn write(
     }
     out.put(tail);
     out.put("}}");
-    Ok(out)
+    Ok(Written::Answer(out))
 }
 
 /// Returns a member that begins as a list or an object does.

@@ -247,6 +247,10 @@ impl Session {
                         }
                     });
                 }
+                Task::Subscribe(_) => {
+                    let error = RpcError::method_not_found(era);
+                    self.send(Refusal { id: Some(id), error, era }.encode()).await;
+                }
                 Task::Listen(listen) => {
                     if let Err(error) = self.listen(listen, &target) {
                         self.send(Refusal { id: Some(id), error, era }.encode()).await;
@@ -272,7 +276,7 @@ impl Session {
                     Some(answer)
                 }
                 Task::Call(call) => return self.call(target, call, None).boxed(),
-                Task::Listen(_) => {
+                Task::Listen(_) | Task::Subscribe(_) => {
                     let error = RpcError::method_not_found(era);
                     Some(Refusal { id: Some(id), error, era }.encode())
                 }

@@ -15,6 +15,7 @@ pub mod cluster;
 pub mod collector;
 pub mod conformance;
 pub mod documents;
+pub mod fixture;
 pub mod monitors;
 pub mod page;
 pub mod prometheus;

@@ -1,6 +1,6 @@
 //! Requests as they are on the wire, where a client's library would get in the way.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
@@ -95,6 +95,22 @@ impl Rpc {
         let answer = request.send().await?;
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         Ok(Answer { status, headers, text: answer.text().await? })
+    }
+
+    /// Waits until tools are listed: those of an MCP server that is followed are, once its list was read.
+    ///
+    /// # Errors
+    /// None are listed within half a minute.
+    pub async fn until_listed(&self) -> Result<()> {
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            let answer = self.send(self.request("tools/list", json!({}))).await?.message()?;
+            if answer["result"]["tools"].as_array().is_some_and(|tools| !tools.is_empty()) {
+                return Ok(());
+            }
+            anyhow::ensure!(Instant::now() < until, "no tools are listed: {answer}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Calls a tool.

@@ -13,7 +13,7 @@ use tamis_config::OutputLimits;
 use tamis_engine::Enforcement;
 
 use super::explain::{category, explain_read};
-use super::{ActiveCall, BEYOND_MEMORY, call_context, document, note_exhausted};
+use super::{ActiveCall, BEYOND_MEMORY, call_context, document, input, note_exhausted};
 use crate::compute::NotRun;
 use crate::dispatch::cacheable_call;
 use crate::exposition::{Exposition, ServerMethod};
@@ -23,7 +23,8 @@ use crate::mcp::encode::{self, Sink as _};
 use crate::memory::{Chain, Exhausted};
 use crate::metrics::Outcome;
 use crate::offload::{LIGHT_WRITTEN, Work};
-use crate::upstream::{Passed, UpstreamError};
+use crate::passing::Written;
+use crate::upstream::{InputRequired, Passed, UpstreamError};
 
 /// What is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +94,16 @@ pub(super) async fn perform(
         Ok(answer) => {
             active.outcome = Outcome::Ok;
             Ok(answer)
+        }
+        Err(UpstreamError::InputRequired(wanted)) => {
+            if let InputRequired::Undeclared { .. } = wanted {
+                active.gateway.metrics.upstream(Ok(200), begun.elapsed());
+            }
+            match Box::pin(input::ask(active, wanted)).await {
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err(not_asked)) => Ok(failed(active, &RpcError::upstream(not_asked.text()))),
+                Err(Exhausted) => exhausted(active),
+            }
         }
         Err(error) => {
             active.gateway.metrics.upstream(category(&error), begun.elapsed());
@@ -275,7 +286,10 @@ async fn server(
         let offload = active.gateway.offload(&exposition.id);
         offload.run(Work::Upstream, deadline, Some((active.held, need)), work).await.map_err(not_run)?
     };
-    let written = written?;
+    let written = match written? {
+        Written::Answer(written) => written,
+        Written::Asks(wanted) => return Err(UpstreamError::InputRequired(wanted)),
+    };
     active.exposition.tool_series(active.call.tool).bytes(&active.gateway.metrics, length, written.len());
     Ok(written.into())
 }

@@ -64,6 +64,8 @@ struct ActiveCall<'a> {
     is_absent: bool,
     /// Whether the server has ended the caller's session.
     session_ended: bool,
+    /// The error of the protocol that is the answer in place of a result.
+    refusal: Option<RpcError>,
 }
 
 impl Drop for ActiveCall<'_> {
@@ -115,7 +117,8 @@ fn place(gateway: &Gateway, exposition: &Exposition) -> Result<Grant, RpcError> 
 /// call.
 ///
 /// # Errors
-/// A limit rejected the call. It was not sent, or it may be repeated without harm.
+/// A limit rejected the call, and it was not sent, or it may be repeated without harm. Or the answer is an error of the protocol: a
+/// capability is missing, or the server does not accept a state.
 pub(crate) async fn run(
     gateway: &Gateway,
     call: &ToolCall,
@@ -190,6 +193,7 @@ async fn run_once(
         held,
         is_absent: false,
         session_ended: false,
+        refusal: None,
     };
     let mut answered = match &call.content {
         None => perform(&mut active, name, exposition.tool(call.tool)).await,
@@ -204,12 +208,15 @@ async fn run_once(
         (_, true) => Found::Absent,
         (_, false) => Found::Failed,
     };
-    let session_ended = active.session_ended;
+    let (session_ended, refusal) = (active.session_ended, active.refusal.take());
     drop(active);
     drop((admitted, place));
     if session_ended {
         call.session.iter().for_each(|session| gateway.book.end(&session.name));
         return Err(RpcError::session_ended());
+    }
+    if let Some(refusal) = refusal {
+        return Err(refusal);
     }
     Ok((answered.map_err(|Exhausted| RpcError::exhausted())?, found))
 }
@@ -222,7 +229,11 @@ fn admit(gateway: &Gateway, call: &ToolCall, now: Instant) -> Result<(Option<Adm
     Ok((bundle, admit_by(gateway, (&exposition.limiter, &exposition.series, &exposition.id), now)?))
 }
 
-fn admit_by(
+/// Admits a request by the limits of an exposition or a bundle.
+///
+/// # Errors
+/// A limit rejects it. That is counted.
+pub(crate) fn admit_by(
     gateway: &Gateway,
     (limiter, series, id): (&Arc<Limiter>, &ExpositionSeries, &ExpositionId),
     now: Instant,
@@ -279,7 +290,11 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
         }
         Err(UpstreamError::InputRequired(wanted)) => {
             active.gateway.metrics.upstream(Ok(200), begun.elapsed());
-            Box::pin(input::ask(active, declared, wanted)).await
+            match Box::pin(input::ask(active, wanted)).await {
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err(not_asked)) => Ok(failure(active, not_asked.text())),
+                Err(Exhausted) => exhausted(active, declared, false),
+            }
         }
         Err(error) => {
             active.gateway.metrics.upstream(category(&error), begun.elapsed());
@@ -288,6 +303,11 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
             }
             active.session_ended = matches!(error, UpstreamError::SessionEnded);
             let message = explain(active, declared, &error);
+            let repeats_state = active.call.input.as_ref().is_some_and(|input| input.state.is_some());
+            if repeats_state && matches!(error, UpstreamError::Rpc { code: -32602, .. }) {
+                // Most likely the state, which the model has not written and cannot correct.
+                active.refusal = Some(RpcError::invalid_params(message.to_string()));
+            }
             Ok(failure(active, message))
         }
     }

@@ -10,6 +10,7 @@ use super::{Request, Task, bundled, complete, shown, write_page};
 use crate::bundle::Member;
 use crate::call::{ContentCall, DocumentCall};
 use crate::exposition::{Content, ContentList, DocumentMethod, Exposition, Found, ServerMethod};
+use crate::input::CallerInput;
 use crate::mcp::encode::{self, Sink as _};
 use crate::mcp::message::string;
 use crate::mcp::{Era, Params, RpcError};
@@ -317,6 +318,12 @@ fn pass(asked: Asked<'_>, method: ServerMethod, name: Option<String>, params: St
 fn call(asked: Asked<'_>, number: usize, content: ContentCall) -> Result<Task, RpcError> {
     let Asked { request, exposition, content: _, member, caller } = asked;
     let mut call = request.call(Arc::clone(exposition), number)?;
+    if let (Era::Modern, ContentCall::Server { method: ServerMethod::GetPrompt | ServerMethod::ReadResource, .. }) =
+        (request.era, &content)
+    {
+        // Nothing is passed on under Enforced.
+        call.input = CallerInput::read(request.params, request.source)?;
+    }
     call.content = Some(content);
     if let Some(member) = member {
         call.bundle = Some(Arc::clone(&member.view.bundle));

@@ -65,6 +65,30 @@ impl RpcError {
         Self { data: Some(data), ..Self::new(-32022, 400, "unsupported protocol version") }
     }
 
+    /// There are too many subscriptions. `whose`: of whom.
+    pub(crate) fn too_many_subscriptions(whose: &str) -> Self {
+        Self::new(
+            -32000,
+            200,
+            format!("{whose} has too many subscriptions to resources; end some with resources/unsubscribe"),
+        )
+    }
+
+    /// The server does not announce the updates of a resource, and answered with this code.
+    pub(crate) fn not_subscribed(era: Era, uri: &str, code: i64) -> Self {
+        match code {
+            -32601 => Self::new(-32601, 200, "the server announces no updates of resources"),
+            -32002 | -32602 => Self::resource_not_found(era, uri),
+            code => Self::upstream(format!("the server answered the subscription with error {code}")),
+        }
+    }
+
+    /// The request needs capabilities that the client has not declared. `required`: these, as JSON.
+    pub(crate) fn missing_capability(required: &str) -> Self {
+        let data = Some(format!("{{\"requiredCapabilities\":{required}}}"));
+        Self { data, ..Self::new(-32021, 400, "the client has not declared a capability that the request needs") }
+    }
+
     /// There is no resource with this URI, or it may not be known here.
     pub(crate) fn resource_not_found(era: Era, uri: &str) -> Self {
         // MCP 2026-07-28 replaced the code of its own by that of invalid parameters.

@@ -1,7 +1,7 @@
 //! What an MCP server sends while a call runs, on its way to the caller: progress, log messages, and requests for input.
 //!
 //! The side that reads the server's messages never waits for the side that writes to the caller. Between them, a [`Relay`] keeps
-//! the newest progress and the last few log messages, and drops what is older. The memory of a call is therefore bounded, however
+//! the last few messages of progress and of the log, and drops what is older. The memory of a call is therefore bounded, however
 //! fast the server sends and however slowly the caller reads.
 //!
 //! None of it has passed a filter. Under `Enforced` only the numbers of progress pass.
@@ -34,6 +34,8 @@ const MAX_LOGGER: usize = 256;
 const MAX_DATA: usize = 8 << 10;
 /// How deep the data of a log message may be nested if it has line ends, which have to be removed.
 const MAX_DEPTH: usize = 64;
+/// Messages of progress that wait for the caller.
+const MAX_PROGRESS: usize = 4;
 /// Log messages that wait for the caller, and their bytes.
 const MAX_WAITING: usize = 32;
 const MAX_WAITING_BYTES: usize = 16 << 10;
@@ -98,8 +100,8 @@ pub(crate) struct Relay {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The newest progress, without the token.
-    progress: Option<String>,
+    /// The newest messages of progress, the oldest first.
+    progress: VecDeque<String>,
     /// Log messages, the oldest first.
     logs: VecDeque<String>,
     log_bytes: usize,
@@ -113,7 +115,7 @@ struct State {
 
 impl State {
     fn is_empty(&self) -> bool {
-        self.progress.is_none() && self.logs.is_empty() && self.questions.is_empty()
+        self.progress.is_empty() && self.logs.is_empty() && self.questions.is_empty()
     }
 }
 
@@ -159,7 +161,7 @@ impl Relay {
     /// Returns the bytes that may wait at once.
     pub(crate) fn memory(&self) -> u64 {
         let logs = if self.level.is_some() { MAX_WAITING_BYTES } else { 0 };
-        (logs + MAX_TEXT + 512) as u64
+        (logs + MAX_PROGRESS * (MAX_TEXT + 512)) as u64
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -185,8 +187,11 @@ impl Relay {
             return;
         }
         let was_empty = state.is_empty();
-        if progress.is_some() {
-            state.progress = progress;
+        if let Some(progress) = progress {
+            if state.progress.len() == MAX_PROGRESS {
+                state.progress.pop_front();
+            }
+            state.progress.push_back(progress);
         }
         if let Some(log) = log {
             state.log_bytes += log.len();
@@ -247,7 +252,7 @@ impl Relay {
             return Vec::new();
         }
         let mut messages: Vec<_> = state.logs.drain(..).collect();
-        messages.extend(state.progress.take());
+        messages.extend(state.progress.drain(..));
         state.log_bytes = 0;
         state.passed += messages.iter().map(String::len).sum::<usize>();
         messages.append(&mut state.questions);
@@ -257,7 +262,7 @@ impl Relay {
 }
 
 /// Returns a log message; none if it has too much data.
-fn log(level: Level, logger: Option<&Bytes>, data: &Bytes) -> Option<String> {
+pub(crate) fn log(level: Level, logger: Option<&Bytes>, data: &Bytes) -> Option<String> {
     if data.len() > MAX_DATA {
         return None;
     }

@@ -96,13 +96,13 @@ async fn refused(
 }
 
 /// An admitted request, with everything that its messages share.
-struct McpRequest<'a> {
-    gateway: &'a Arc<Gateway>,
+pub(super) struct McpRequest<'a> {
+    pub(super) gateway: &'a Arc<Gateway>,
     slot: &'a Slot,
-    target: &'a Target,
+    pub(super) target: &'a Target,
     headers: &'a HeaderMap,
     auth: AuthContext,
-    caller: Caller,
+    pub(super) caller: Caller,
     shutdown: &'a CancellationToken,
 }
 
@@ -114,7 +114,7 @@ impl McpRequest<'_> {
         }
         match self.check_session().and_then(|()| StreamPlace::take(self.gateway, self.target, &self.caller)) {
             Ok(place) => {
-                let notifications = Notifications::new(self.slot, self.shutdown, None);
+                let notifications = Notifications::new(self.slot, self.shutdown, None).with_announced(self.join());
                 events(stream::body(notifications, self.auth, place))
             }
             Err(error) => refuse(None, &error, Era::Legacy),
@@ -204,7 +204,7 @@ impl McpRequest<'_> {
 
     /// The session that requests are registered under, if the client names one: only the caller who was given the session
     /// id can cancel its requests.
-    fn session(&self) -> Option<String> {
+    pub(super) fn session(&self) -> Option<String> {
         let id = session_id::named(self.headers)?;
         Some(format!("{id} {} {}", self.target.id(), self.caller.name().unwrap_or_default()))
     }
@@ -256,9 +256,7 @@ impl McpRequest<'_> {
                 response
             }
             Task::SetLevel(level, body) => {
-                if let Some(session) = self.session() {
-                    self.gateway.levels.set(&session, level);
-                }
+                self.set_level(level);
                 json(StatusCode::OK, body)
             }
             Task::Call(mut call) => {
@@ -267,16 +265,30 @@ impl McpRequest<'_> {
                     Err(error) => return refused(&error),
                 }
                 if let Some(relay) = self.relay(&call) {
+                    if era == Era::Legacy && relay.level().is_some() {
+                        self.opened().await;
+                    }
                     return self.relayed(call, relay, held).await;
                 }
                 self.call(call, held).await.map_or_else(|error| refused(&error), |body| json(StatusCode::OK, body))
             }
-            Task::Listen(listen) => match StreamPlace::take(self.gateway, &target, &self.caller) {
-                Ok(place) => {
-                    let subscription = (listen, Arc::clone(target.server_meta()));
-                    let notifications = Notifications::new(self.slot, self.shutdown, Some(subscription));
-                    events(stream::body(notifications, self.auth.clone(), place))
+            Task::Listen(mut listen) => {
+                let place = StreamPlace::take(self.gateway, &target, &self.caller);
+                let begun = match place {
+                    Ok(place) => Box::pin(self.listen(&mut listen)).await.map(|announced| (place, announced)),
+                    Err(error) => Err(error),
+                };
+                match begun {
+                    Ok((place, announced)) => {
+                        let subscription = (listen, Arc::clone(target.server_meta()));
+                        let notifications = Notifications::new(self.slot, self.shutdown, Some(subscription));
+                        events(stream::body(notifications.with_announced(announced), self.auth.clone(), place))
+                    }
+                    Err(error) => refused(&error),
                 }
+            }
+            Task::Subscribe(wanted) => match Box::pin(self.subscribe(&wanted)).await {
+                Ok(()) => json(StatusCode::OK, encode::result(id_text(&id), "{}")),
                 Err(error) => refused(&error),
             },
         }
@@ -398,9 +410,7 @@ impl McpRequest<'_> {
             (_, Err(exhausted)) => Err(exhausted),
             (Task::Answer(body), Ok(room)) => Ok(Held::new(body, room)),
             (Task::SetLevel(level, body), Ok(room)) => {
-                if let Some(session) = self.session() {
-                    self.gateway.levels.set(&session, level);
-                }
+                self.set_level(level);
                 Ok(Held::new(body, room))
             }
             (Task::Call(mut call), Ok(room)) => match self.caller_session_of(&call) {
@@ -411,9 +421,18 @@ impl McpRequest<'_> {
                 Err(error) => Err(error),
             },
             (Task::Listen(_), Ok(_)) => Err(RpcError::method_not_found(Era::Legacy)),
+            (Task::Subscribe(wanted), Ok(room)) => {
+                let subscribed = Box::pin(self.subscribe(&wanted)).await;
+                subscribed.map(|()| Held::new(encode::result(id_text(&id), "{}"), room))
+            }
         };
         answered.map_or_else(|error| refusal(Some(id), error), Some)
     }
+}
+
+/// Returns a request's id as text. It was checked when the request was read.
+fn id_text(id: &Bytes) -> &str {
+    std::str::from_utf8(id).unwrap_or("null")
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -2,6 +2,7 @@
 
 mod accept;
 mod admission;
+mod announced;
 mod auth;
 mod body;
 mod connections;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch::{Listen, list_changed};
+use crate::dispatch::{Listen, list_changed, updated};
+use crate::feeds::{Announced, Listener};
 use crate::registry::{Changes, ListKind, Slot};
 
 /// The notifications of a legacy session, or of a modern `subscriptions/listen`.
@@ -21,6 +22,8 @@ pub(crate) struct Notifications {
     shutdown: CancellationToken,
     /// The subscription, in the modern era, and the members that name the server.
     subscription: Option<(Listen, Arc<str>)>,
+    /// What an MCP server announces to the client, if it may announce anything.
+    announced: Option<Listener>,
 }
 
 /// The next thing that a stream of notifications has to say.
@@ -37,7 +40,12 @@ impl Notifications {
     pub(crate) fn new(slot: &Slot, shutdown: &CancellationToken, subscription: Option<(Listen, Arc<str>)>) -> Self {
         let changes = slot.changes();
         let seen = *changes.borrow();
-        Self { changes, seen, pending: VecDeque::new(), shutdown: shutdown.clone(), subscription }
+        Self { changes, seen, pending: VecDeque::new(), shutdown: shutdown.clone(), subscription, announced: None }
+    }
+
+    /// Passes on what an MCP server announces to the client, too.
+    pub(crate) fn with_announced(self, announced: Option<Listener>) -> Self {
+        Self { announced, ..self }
     }
 
     /// The first message, in the modern era.
@@ -61,6 +69,13 @@ impl Notifications {
                 biased;
                 () = self.shutdown.cancelled() => false,
                 changed = self.changes.changed() => changed.is_ok(),
+                announced = next_of(&mut self.announced) => return Notice::Message(Cow::Owned(match announced {
+                    Announced::Log(_, message) => message.to_string(),
+                    Announced::Updated(uri) => match &self.subscription {
+                        None => updated(&uri, ""),
+                        Some((listen, _)) => listen.updated(&uri),
+                    },
+                })),
             };
             if !changed {
                 return Notice::End(self.subscription.as_ref().map(|(listen, server)| listen.end(server)));
@@ -69,5 +84,12 @@ impl Notifications {
             self.pending.extend(now.since(self.seen));
             self.seen = now;
         }
+    }
+}
+
+async fn next_of(announced: &mut Option<Listener>) -> Announced {
+    match announced {
+        Some(announced) => announced.next().await,
+        None => std::future::pending().await,
     }
 }

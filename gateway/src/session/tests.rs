@@ -63,6 +63,7 @@ fn shown(action: &Action) -> String {
                 Task::Answer(_) | Task::SetLevel(..) => "answer",
                 Task::Call(_) => "call",
                 Task::Listen(_) => "listen",
+                Task::Subscribe(_) => "subscribe",
             };
             let negotiated =
                 handshake.map(|handshake| format!(", negotiates {}", handshake.version)).unwrap_or_default();

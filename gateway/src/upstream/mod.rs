@@ -54,7 +54,7 @@ pub use credentials::{LocalCredentials, environment_variable};
 pub use egress::{Destination, EgressPolicy, InvalidDestination};
 pub use error::UpstreamError;
 pub use mcp::{Difference, Withheld, fuzzing as mcp_fuzzing};
-pub(crate) use mcp::{LeftOut, Listed, StreamEnd};
+pub(crate) use mcp::{LeftOut, Listed, StreamEnd, asked};
 pub use service::{InvalidService, Upstream};
 
 pub(crate) use client::error_chain;
@@ -159,14 +159,17 @@ pub enum InputRequired {
         state: Option<Bytes>,
     },
     /// The server did not ask, since the caller has not declared a capability for it.
-    Undeclared,
+    Undeclared {
+        /// The capabilities that the server requires, a JSON object in one line, if it named them.
+        required: Option<Bytes>,
+    },
 }
 
 impl fmt::Debug for InputRequired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Asked { .. } => "Asked(..)",
-            Self::Undeclared => "Undeclared",
+            Self::Undeclared { .. } => "Undeclared(..)",
         })
     }
 }

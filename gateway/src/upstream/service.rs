@@ -15,6 +15,7 @@ use super::http::HttpService;
 use super::mcp::{Listed, McpService, Opened, Peer, ProgramReport, StreamEnd, Withheld};
 use super::{Answer, Arguments, CallContext, Client, CredentialScope, Passed, UpstreamError};
 use crate::exposition::ServerMethod;
+use crate::feeds::Feed;
 use crate::registry::Changes;
 use crate::sealed::{Capabilities, ServerSession};
 
@@ -259,6 +260,20 @@ impl Upstream {
     pub(crate) async fn listen(&self, context: CallContext<'_>, opened: &(dyn Fn() + Sync)) -> StreamEnd {
         match self.server() {
             Some(server) => Box::pin(server.listen(context, opened)).await,
+            None => StreamEnd::Unsupported,
+        }
+    }
+
+    /// Reads what an MCP server announces to one caller outside of calls, until nothing of that is wanted or the stream ends.
+    /// `published`: whether a resource is published now.
+    pub(crate) async fn feed(
+        &self,
+        context: CallContext<'_>,
+        feed: &Feed,
+        published: &(dyn Fn(&str) -> bool + Sync),
+    ) -> StreamEnd {
+        match self.server() {
+            Some(server) => Box::pin(server.feed(context, feed, published)).await,
             None => StreamEnd::Unsupported,
         }
     }

@@ -1,6 +1,7 @@
 //! MCP servers behind the gateway, as published clients of both eras see them: a published server, and one of our own that
 //! changes its tools.
 
+mod announced;
 mod cluster;
 mod during;
 mod events;

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 pub(crate) use self::sessions::Opened;
 pub(super) use self::sessions::Whose;
 use super::decide::{self, Forget};
-use super::message::RpcFault;
+use super::message::{self, RpcFault};
 use super::peers::{Peer, validity};
 use super::pins::{Compared, Comparison, PageEnd, Verdict};
 use super::program::ENDED;
@@ -447,7 +447,7 @@ impl Flight<'_> {
         let asked = ForCaller {
             progress: relay.is_some_and(|relay| relay.kinds().progress),
             level: relay.and_then(|relay| relay.level()),
-            input: self.wire.context.input.filter(|_| self.wire.is_call),
+            input: self.wire.context.input,
         };
         let body = request::request_for(asked, id, method, params, server);
         self.pending = self.wire.transport.needs_cancel(server).then(|| (plain.clone(), id));
@@ -473,12 +473,15 @@ impl Flight<'_> {
     ) -> Result<Option<Bytes>, UpstreamError> {
         match answered {
             Ok(Answered::Result(result, _)) => Ok(Some(result)),
-            Ok(Answered::Error(RpcFault { code: decide::MISSING_CAPABILITY, .. })) if server == Server::Modern => {
-                Err(UpstreamError::InputRequired(InputRequired::Undeclared))
+            Ok(Answered::Error(RpcFault { code: decide::MISSING_CAPABILITY, required, .. }))
+                if server == Server::Modern =>
+            {
+                Err(UpstreamError::InputRequired(InputRequired::Undeclared { required }))
             }
             Ok(Answered::Error(error)) => Err(UpstreamError::Rpc { code: error.code, message: error.message }),
-            Ok(Answered::Refused { code: Some(decide::MISSING_CAPABILITY), .. }) if server == Server::Modern => {
-                Err(UpstreamError::InputRequired(InputRequired::Undeclared))
+            Ok(Answered::Refused { code: Some(decide::MISSING_CAPABILITY), body, .. }) if server == Server::Modern => {
+                let required = message::error_in(&body).and_then(|error| error.required);
+                Err(UpstreamError::InputRequired(InputRequired::Undeclared { required }))
             }
             Ok(Answered::Refused { status, code, body }) => {
                 let next = decide::refused(server, session.is_some(), (status, code), repeatable, attempt);

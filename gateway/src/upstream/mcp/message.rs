@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tamis_engine::json;
 
+use super::decide::MISSING_CAPABILITY;
 use crate::input::InputKind;
 use crate::mcp::level::Level;
 use crate::mcp::message;
@@ -11,6 +13,10 @@ use crate::relay::{Kinds, Sent, ServerRequest};
 
 /// The most messages that a batch may have.
 const MAX_BATCH: usize = 1_000;
+/// Bytes of the capabilities that an error names.
+const MAX_REQUIRED: usize = 4 << 10;
+/// How deep these may be nested.
+const MAX_DEPTH: usize = 16;
 /// Bytes of the id of a server's request that is answered.
 const MAX_ID: usize = 1 << 10;
 
@@ -49,6 +55,8 @@ pub(super) struct RpcFault {
     pub(super) code: i64,
     /// The message, for `Advisory` callers only.
     pub(super) message: Bytes,
+    /// The capabilities that the caller lacks, a JSON object in one line, if the error is about that and names them.
+    pub(super) required: Option<Bytes>,
 }
 
 /// The text is not JSON, or a batch has too many messages. Holds what is wrong, and no part of the text.
@@ -98,6 +106,15 @@ struct ErrorObject<'a> {
     code: Option<&'a RawValue>,
     #[serde(borrow, default)]
     message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    data: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MissingCapability<'a> {
+    #[serde(borrow)]
+    required_capabilities: &'a RawValue,
 }
 
 /// Reads a message or a batch that came while the answer to the request `id` is waited for. Parts of the result are slices
@@ -153,6 +170,51 @@ impl Received {
     }
 }
 
+/// What a message says of single resources.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum OfResources {
+    /// A resource was updated.
+    Updated(String),
+    /// The server announces the updates of these.
+    Accepted(Vec<String>),
+}
+
+#[derive(Deserialize)]
+struct Updated {
+    uri: String,
+}
+
+#[derive(Deserialize)]
+struct Acknowledged {
+    notifications: AcceptedKinds,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AcceptedKinds {
+    #[serde(default)]
+    resource_subscriptions: Option<Vec<String>>,
+}
+
+/// Reads a message about single resources; none if it is any other one.
+pub(super) fn of_resources(text: &[u8]) -> Option<OfResources> {
+    let Envelope { id: None, method: Some(method), params: Some(params), result: None, error: None } =
+        serde_json::from_slice(text).ok()?
+    else {
+        return None;
+    };
+    match () {
+        () if is(method, "notifications/resources/updated") => {
+            serde_json::from_str(params.get()).ok().map(|Updated { uri }| OfResources::Updated(uri))
+        }
+        () if is(method, "notifications/subscriptions/acknowledged") => {
+            let Acknowledged { notifications } = serde_json::from_str(params.get()).ok()?;
+            Some(OfResources::Accepted(notifications.resource_subscriptions.unwrap_or_default()))
+        }
+        () => None,
+    }
+}
+
 /// Reads a message that is nothing but a notification of progress or a log message. Returns it with the request that progress
 /// belongs to.
 pub(super) fn notification(text: &Bytes) -> Option<(Option<u64>, Sent)> {
@@ -202,11 +264,22 @@ pub(super) fn error_in(body: &[u8]) -> Option<RpcFault> {
 
 fn fault(error: &RawValue) -> RpcFault {
     let parts = serde_json::from_str(error.get()).ok().filter(|_| error.get().starts_with('{'));
-    let ErrorObject { code, message } = parts.unwrap_or(ErrorObject { code: None, message: None });
+    let ErrorObject { code, message, data } = parts.unwrap_or(ErrorObject { code: None, message: None, data: None });
+    let code = code.and_then(|code| code.get().parse().ok()).unwrap_or(0);
     RpcFault {
-        code: code.and_then(|code| code.get().parse().ok()).unwrap_or(0),
+        code,
         message: message.and_then(super::text::string).unwrap_or_default(),
+        required: data.filter(|_| code == MISSING_CAPABILITY).and_then(required),
     }
+}
+
+/// Returns the capabilities that the data of an error names, in one line.
+fn required(data: &RawValue) -> Option<Bytes> {
+    let MissingCapability { required_capabilities: raw } = serde_json::from_str(data.get()).ok()?;
+    if !raw.get().starts_with('{') || raw.get().len() > MAX_REQUIRED {
+        return None;
+    }
+    json::parse(raw.get().as_bytes(), MAX_DEPTH).ok().map(|node| json::to_string(&node).into())
 }
 
 /// Whether a value is an id that can be answered.

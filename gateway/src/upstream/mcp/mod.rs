@@ -10,6 +10,7 @@
 //! call      the call of a tool                          what to do next
 //! flight    before a call: era, comparison, session     what to do next
 //! watch     a list that is read in the background       what to do next
+//! feed      what a server announces to one caller         what to do next
 //! decide    what a refusal means                        pure
 //! pins      a list against the document                 pure
 //! follow    a list whose tools are published as such    pure
@@ -27,6 +28,7 @@
 mod call;
 mod decide;
 mod events;
+mod feed;
 mod flight;
 mod follow;
 pub mod fuzzing;
@@ -74,6 +76,7 @@ pub(crate) use self::peers::Peer;
 pub use self::pins::{Difference, Withheld};
 pub(crate) use self::program::ProgramReport;
 pub(super) use self::program::{BUSY, ENDED, FLOODED, NOT_STARTED, WAITS};
+pub(crate) use self::result::asked;
 use self::watch::Announcements;
 pub(crate) use self::watch::StreamEnd;
 

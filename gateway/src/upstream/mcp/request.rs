@@ -1,6 +1,7 @@
 //! Writes the messages that go to a server, and their headers, in both eras. Pure.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -120,6 +121,17 @@ pub(super) fn set_level(level: Level) -> String {
 /// The members of the parameters of `subscriptions/listen`: changes of the lists.
 pub(super) const LISTEN: &str =
     r#""notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}"#;
+
+/// Returns the members of the parameters of `subscriptions/listen` for updates of resources.
+pub(super) fn listen_to<'u>(uris: impl IntoIterator<Item = &'u Arc<str>>) -> String {
+    let mut out = br#""notifications":{"resourceSubscriptions":["#.to_vec();
+    for (index, uri) in uris.into_iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b"" } else { b"," });
+        write_string(uri, &mut out);
+    }
+    out.extend_from_slice(b"]}");
+    String::from_utf8(out).unwrap_or_default()
+}
 
 /// The notification that ends a legacy handshake.
 pub(super) const INITIALIZED: Bytes = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);

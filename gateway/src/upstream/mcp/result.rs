@@ -86,7 +86,7 @@ pub(super) fn read(result: &Bytes, declared: Option<ResponseType>) -> Result<Too
     let parsed = serde_json::from_slice(result).ok().filter(|_| object).ok_or(NO_RESULT)?;
     let ToolResult { content, structured_content, is_error, result_type, input_requests, request_state, meta } = parsed;
     if result_type.is_some_and(|kind| kind.get() == r#""input_required""#) {
-        return input_required(result, input_requests, request_state);
+        return asked(result, input_requests, request_state).map(ToolAnswer::InputRequired);
     }
     check_complete(result_type)?;
     let failed = match is_error.map(RawValue::get) {
@@ -116,12 +116,15 @@ pub(super) fn read(result: &Bytes, declared: Option<ResponseType>) -> Result<Too
     Ok(ToolAnswer::Done { output, media, meta: meta.and_then(meta::members) })
 }
 
-/// Reads a result that asks for input.
-fn input_required(
+/// Reads what a result asks for. `requests` and `state` are parts of `message`.
+///
+/// # Errors
+/// What is wrong with it, without a part of it.
+pub(crate) fn asked(
     message: &Bytes,
     requests: Option<&RawValue>,
     state: Option<&RawValue>,
-) -> Result<ToolAnswer, &'static str> {
+) -> Result<InputRequired, &'static str> {
     const INVALID: &str = "asks for input in a form that is not valid";
     let is = |raw: Option<&RawValue>, first| raw.is_none_or(|raw| raw.get().starts_with(first));
     let too_large = requests.is_some_and(|raw| raw.get().len() > MAX_REQUESTS);
@@ -130,7 +133,7 @@ fn input_required(
     }
     let requests = requests.map(|raw| one_line(message, raw).ok_or(INVALID)).transpose()?;
     let state = state.map(|raw| message.slice_ref(raw.get().as_bytes()));
-    Ok(ToolAnswer::InputRequired(InputRequired::Asked { requests, state }))
+    Ok(InputRequired::Asked { requests, state })
 }
 
 /// Returns the output of text blocks. `is_json`: the tool is declared to return JSON.

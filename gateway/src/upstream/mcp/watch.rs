@@ -17,14 +17,15 @@ use super::{McpService, Server, request};
 use crate::input::CannotAsk;
 use crate::registry::{Changes, ListKind};
 use crate::relay::Kinds;
+use crate::upstream::incoming::Incoming;
 use crate::upstream::{CallContext, CredentialScope, UpstreamError};
 
 /// Whose legacy session the background uses. No caller has this name: those of callers begin with an exposition's.
 pub(super) const CALLER: &str = "watch";
 /// How long a server may take to open a stream.
-const OPENING: Duration = Duration::from_secs(10);
+pub(super) const OPENING: Duration = Duration::from_secs(10);
 /// Bytes of an event. An announcement has no content.
-const MAX_EVENT: usize = 32 << 10;
+pub(super) const MAX_EVENT: usize = 32 << 10;
 /// Messages and bytes that a stream may have within [`WINDOW`].
 const MAX_MESSAGES: u32 = 1_000;
 const MAX_BYTES: usize = 1 << 20;
@@ -132,30 +133,47 @@ impl Flight<'_> {
         if end == StreamEnd::Ended
             && let Some(session) = &session
         {
-            // The server may have ended the session together with its stream.
-            if !self.knows(server, session).await {
-                self.peer.end_session(&self.caller, session);
-            }
+            self.check_session(server, session).await;
         }
         end
     }
 
-    async fn announcements(&mut self, stream: Stream, opened: &(dyn Fn() + Sync)) -> StreamEnd {
-        let Stream { verb, method, headers, body, id } = stream;
-        let is_legacy = verb == Method::GET;
+    /// Ends a session that the server does not know any more: the server may have ended it together with its stream.
+    pub(super) async fn check_session(&mut self, server: Server, session: &HeaderValue) {
+        if !self.knows(server, session).await {
+            self.peer.end_session(&self.caller, session);
+        }
+    }
+
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn open(&mut self, stream: &Stream) -> Result<Incoming, StreamEnd> {
+        let Stream { verb, method, headers, body, id: _ } = stream;
         // A program announces changes on its standard output, which is read all the time.
-        let Transport::Http(http) = self.wire.transport else { return StreamEnd::Unsupported };
-        let sent = Box::pin(self.wire.send_as(http, verb, method, &headers, body));
-        let Ok(Ok(mut incoming)) = tokio::time::timeout(OPENING, sent).await else { return StreamEnd::Ended };
+        let Transport::Http(http) = self.wire.transport else { return Err(StreamEnd::Unsupported) };
+        let sent = Box::pin(self.wire.send_as(http, verb.clone(), method, headers, body.clone()));
+        let Ok(Ok(incoming)) = tokio::time::timeout(OPENING, sent).await else { return Err(StreamEnd::Ended) };
         let has_session = headers.contains_key(request::SESSION);
         match incoming.status().as_u16() {
             // The session has ended.
-            400 | 404 if has_session => return StreamEnd::Ended,
-            200 if is_event_stream(incoming.headers()) => {}
+            400 | 404 if has_session => Err(StreamEnd::Ended),
+            200 if is_event_stream(incoming.headers()) => Ok(incoming),
             // An answer in JSON is an error, or the end of a subscription that never began.
-            200 | 400 | 404 | 405 | 406 | 501 => return StreamEnd::Unsupported,
-            _ => return StreamEnd::Ended,
+            200 | 400 | 404 | 405 | 406 | 501 => Err(StreamEnd::Unsupported),
+            _ => Err(StreamEnd::Ended),
         }
+    }
+
+    async fn announcements(&mut self, stream: Stream, opened: &(dyn Fn() + Sync)) -> StreamEnd {
+        let is_legacy = stream.verb == Method::GET;
+        let mut incoming = match self.open(&stream).await {
+            Ok(incoming) => incoming,
+            Err(end) => return end,
+        };
+        let Stream { headers, id, .. } = stream;
+        let Transport::Http(http) = self.wire.transport else { return StreamEnd::Unsupported };
         let Ok(mut pieces) = incoming.pieces() else { return StreamEnd::Unsupported };
         let mut parser = EventParser::new(MAX_EVENT);
         // For good: the buffer of a stream is not given back.
@@ -207,31 +225,31 @@ impl Flight<'_> {
 }
 
 /// A request for a stream.
-struct Stream {
-    verb: Method,
+pub(super) struct Stream {
+    pub(super) verb: Method,
     /// The method, for traces.
-    method: &'static str,
-    headers: HeaderMap,
-    body: Bytes,
+    pub(super) method: &'static str,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
     /// The id of the request.
-    id: u64,
+    pub(super) id: u64,
 }
 
 /// Counts what a stream sends within a window of time.
 #[derive(Debug)]
-struct Flood {
+pub(super) struct Flood {
     since: Instant,
     messages: u32,
     bytes: usize,
 }
 
 impl Flood {
-    fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self { since: now, messages: 0, bytes: 0 }
     }
 
     /// Counts messages and bytes. Returns whether there are not too many.
-    fn admits(&mut self, messages: u32, bytes: usize, now: Instant) -> bool {
+    pub(super) fn admits(&mut self, messages: u32, bytes: usize, now: Instant) -> bool {
         if now.saturating_duration_since(self.since) >= WINDOW {
             *self = Self::new(now);
         }

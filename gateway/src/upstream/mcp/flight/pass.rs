@@ -54,7 +54,7 @@ impl Flight<'_> {
     }
 
     /// Returns the server's era, after asking for it if it is not known. The tools are not compared: they are not called.
-    pub(super) async fn server(&mut self) -> Result<Server, NotReady> {
+    pub(in crate::upstream::mcp) async fn server(&mut self) -> Result<Server, NotReady> {
         self.attach().await.map_err(NotReady::Failed)?;
         let server = self.era().await;
         if server.is_ok() || self.wire.transport.ended().is_none() {

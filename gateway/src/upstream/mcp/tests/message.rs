@@ -9,7 +9,7 @@ fn result(json: &str) -> Option<Reply> {
 }
 
 fn error(code: i64, message: &str) -> Option<Reply> {
-    Some(Reply::Error(RpcFault { code, message: text(message) }))
+    Some(Reply::Error(RpcFault { code, message: text(message), required: None }))
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn what_is_not_json_is_said_without_a_part_of_it() {
 
 #[test]
 fn the_error_in_a_body_is_found() {
-    let fault = |code, message| Some(RpcFault { code, message: text(message) });
+    let fault = |code, message| Some(RpcFault { code, message: text(message), required: None });
     for (body, expected) in [
         (r#"{"id":1,"error":{"code":-32022,"message":"m"}}"#, fault(-32022, "m")),
         (r#"{"id":null,"error":{"code":-32000,"message":"m"}}"#, fault(-32000, "m")),
@@ -78,6 +78,54 @@ fn the_error_in_a_body_is_found() {
         ("", None),
     ] {
         assert_eq!(error_in(body.as_bytes()), expected, "{body}");
+    }
+}
+
+#[test]
+fn messages_about_single_resources_are_read() {
+    let accepted = |uris: &[&str]| Some(OfResources::Accepted(uris.iter().map(|uri| (*uri).to_owned()).collect()));
+    for (message, expected) in [
+        (
+            r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:\u00e9","_meta":{}}}"#,
+            Some(OfResources::Updated("a:\u{e9}".to_owned())),
+        ),
+        (
+            r#"{"method":"notifications\/resources\/updated","params":{"uri":"a:b"}}"#,
+            Some(OfResources::Updated("a:b".to_owned())),
+        ),
+        (r#"{"method":"notifications/resources/updated","params":{"uri":7}}"#, None),
+        (r#"{"method":"notifications/resources/updated"}"#, None),
+        (r#"{"id":1,"method":"notifications/resources/updated","params":{"uri":"a:b"}}"#, None),
+        (
+            r#"{"method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourceSubscriptions":["a:b","c:d"]}}}"#,
+            accepted(&["a:b", "c:d"]),
+        ),
+        (
+            r#"{"method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true}}}"#,
+            accepted(&[]),
+        ),
+        (r#"{"method":"notifications/resources/list_changed","params":{"uri":"a:b"}}"#, None),
+        ("[]", None),
+        ("x", None),
+    ] {
+        assert_eq!(of_resources(message.as_bytes()), expected, "{message}");
+    }
+}
+
+#[test]
+fn the_capabilities_that_an_error_requires_are_read_in_one_line() {
+    let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(MAX_REQUIRED));
+    for (code, data, expected) in [
+        (-32021, r#"{"requiredCapabilities":{"sampling":{"n":1.10}}}"#, Some(r#"{"sampling":{"n":1.10}}"#)),
+        (-32021, "{\"requiredCapabilities\":{\n\"roots\":\r\n{}}}", Some(r#"{"roots":{}}"#)),
+        (-32000, r#"{"requiredCapabilities":{"sampling":{}}}"#, None),
+        (-32021, r#"{"requiredCapabilities":["sampling"]}"#, None),
+        (-32021, r#"{"other":1}"#, None),
+        (-32021, "7", None),
+        (-32021, &format!(r#"{{"requiredCapabilities":{long}}}"#), None),
+    ] {
+        let body = format!(r#"{{"id":1,"error":{{"code":{code},"message":"m","data":{data}}}}}"#);
+        assert_eq!(error_in(body.as_bytes()).unwrap().required, expected.map(text), "{code} {data:.60}");
     }
 }
 

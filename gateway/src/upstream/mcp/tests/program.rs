@@ -497,10 +497,11 @@ async fn what_a_program_sends_during_a_call_reaches_the_call_that_it_is_for() {
     let context = crate::upstream::CallContext { relay: Some(&relay), ..context(bounds(), given(), &mut memory) };
     fixture.upstream.call("read", &arguments("{}"), context).await.unwrap();
     let messages = relay.take_out();
-    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert_eq!(messages.len(), 3, "{messages:?}");
+    assert!(messages[1].ends_with(r#""progress":1.50,"message":"half"}}"#), "{messages:?}");
     assert!(messages[0].ends_with(r#""params":{"level":"error","data":{"n":1.0}}}"#), "{messages:?}");
     assert!(
-        messages[1].ends_with(
+        messages[2].ends_with(
             r#""params":{"progressToken":7,"progress":2,"message":"TOKEN"}}"#.replace("TOKEN", TOKEN).as_str()
         ),
         "{messages:?}"

@@ -1,5 +1,6 @@
 //! When a scenario counts as held.
 
+use super::Expected::{Except, Outside, Passes, Skipped};
 use super::*;
 
 fn checks(statuses: &[(&str, &str)]) -> Vec<Check> {

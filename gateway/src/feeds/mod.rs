@@ -1,0 +1,480 @@
+//! What an MCP server announces to one caller outside of calls: updates of resources that the caller has subscribed to, and log
+//! messages of the caller's legacy session.
+//!
+//! ```text
+//! mod   who wants what of a server, and what is passed on
+//! task  keeps a stream of the server open while somebody wants something
+//! ```
+//!
+//! A [`Feed`] belongs to one caller of one exposition, as the session with the server does. The gateway that a client subscribed at
+//! keeps the subscription, and no other replica knows it.
+
+mod task;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tamis_config::ExpositionId;
+use tokio::sync::{Semaphore, broadcast, watch};
+
+use crate::call::Caller;
+use crate::gateway::Gateway;
+use crate::mcp::level::Level;
+
+/// Bytes of the URI of a subscription.
+pub(crate) const MAX_URI: usize = 2 << 10;
+/// Subscriptions of one session or stream.
+pub(crate) const OF_A_SESSION: usize = 64;
+/// Subscriptions of all sessions and streams of one caller of one exposition.
+const OF_A_CALLER: usize = 256;
+/// Subscriptions of all callers of one exposition.
+const OF_AN_EXPOSITION: usize = 1_024;
+/// Subscriptions of all expositions.
+const OF_ALL: usize = 8_192;
+/// Callers that have a feed.
+const MAX_FEEDS: usize = 4_096;
+/// Streams of servers that are open at once.
+const STREAMS: usize = 256;
+/// Announcements that a slow stream may be behind. It loses the oldest beyond that.
+const BEHIND: usize = 64;
+/// How long a session keeps its subscriptions while it has no stream open.
+const ABSENCE: Duration = Duration::from_secs(300);
+
+/// The beginning of the names of streams of modern clients.
+const STREAM_NAME: &str = "listen ";
+
+/// The feeds of a gateway.
+#[derive(Debug)]
+pub(crate) struct Feeds {
+    feeds: Mutex<HashMap<Key, Arc<Feed>>>,
+    streams: Semaphore,
+    /// Counts the streams of modern clients.
+    listeners: AtomicU64,
+}
+
+type Key = (Arc<ExpositionId>, String);
+
+impl Default for Feeds {
+    fn default() -> Self {
+        Self { feeds: Mutex::default(), streams: Semaphore::new(STREAMS), listeners: AtomicU64::new(0) }
+    }
+}
+
+/// There are too many subscriptions. Holds whose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooMany(pub(crate) &'static str);
+
+impl Feeds {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Feed>>> {
+        self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the feed of a caller of an exposition.
+    ///
+    /// # Errors
+    /// [`TooMany`] callers have one.
+    pub(crate) fn of(&self, id: &Arc<ExpositionId>, caller: &Caller) -> Result<Arc<Feed>, TooMany> {
+        let key = (Arc::clone(id), caller.listener());
+        let mut feeds = self.lock();
+        if let Some(feed) = feeds.get(&key) {
+            return Ok(Arc::clone(feed));
+        }
+        if feeds.len() >= MAX_FEEDS {
+            let now = Instant::now();
+            feeds.retain(|_, feed| Arc::strong_count(feed) > 1 || feed.is_used(now));
+            if feeds.len() >= MAX_FEEDS {
+                return Err(TooMany("the gateway"));
+            }
+        }
+        let feed = Arc::new(Feed::new(Arc::clone(id), caller.clone()));
+        feeds.insert(key, Arc::clone(&feed));
+        Ok(feed)
+    }
+
+    /// Returns the feed of a caller, if it has one.
+    pub(crate) fn known(&self, id: &Arc<ExpositionId>, caller: &Caller) -> Option<Arc<Feed>> {
+        self.lock().get(&(Arc::clone(id), caller.listener())).cloned()
+    }
+
+    /// Checks that an exposition, and all together, may have more subscriptions.
+    fn check(&self, id: &ExpositionId) -> Result<(), TooMany> {
+        let (mut all, mut own) = (0, 0);
+        for ((exposition, _), feed) in &*self.lock() {
+            let count = feed.lock().count();
+            all += count;
+            own += if **exposition == *id { count } else { 0 };
+        }
+        match () {
+            () if own >= OF_AN_EXPOSITION => Err(TooMany("the exposition")),
+            () if all >= OF_ALL => Err(TooMany("the gateway")),
+            () => Ok(()),
+        }
+    }
+
+    /// Returns a name for a stream of a modern client. No session has such a name.
+    pub(crate) fn name_stream(&self) -> String {
+        format!("{STREAM_NAME}{}", self.listeners.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What a server announces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Announced {
+    /// A resource was updated.
+    Updated(Arc<str>),
+    /// A log message, as a complete notification.
+    Log(Level, Arc<str>),
+}
+
+/// What a server said to a subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It announces updates.
+    Accepted,
+    /// It answered with an error of this code.
+    Refused(i64),
+    /// It accepted the subscription in a stream that has ended.
+    Lost,
+}
+
+/// Who wants what of a server, of one caller of one exposition.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    id: Arc<ExpositionId>,
+    caller: Caller,
+    state: Mutex<State>,
+    /// Notified of every change of the state.
+    changed: watch::Sender<()>,
+    announced: broadcast::Sender<Announced>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By session, or by the name of a stream.
+    subscribers: HashMap<Box<str>, Subscriber>,
+    verdicts: HashMap<Arc<str>, Verdict>,
+    /// Whether a stream of the server is open.
+    is_open: bool,
+    /// Whether the last stream of the server ended, or could not be opened.
+    has_failed: bool,
+    /// Whether the server has no such streams, as far as is known. It is asked again after a while.
+    is_unsupported: bool,
+    /// Whether a task keeps the stream.
+    is_running: bool,
+}
+
+/// A legacy session, or a stream of a modern client.
+#[derive(Debug)]
+struct Subscriber {
+    uris: BTreeSet<Arc<str>>,
+    /// The least severe log messages that the session wants.
+    level: Option<Level>,
+    /// Streams to the client.
+    open: usize,
+    /// When it was used last.
+    seen: Instant,
+}
+
+impl Subscriber {
+    fn new(now: Instant) -> Self {
+        Self { uris: BTreeSet::new(), level: None, open: 0, seen: now }
+    }
+
+    fn is_present(&self, now: Instant) -> bool {
+        self.open > 0 || now.saturating_duration_since(self.seen) < ABSENCE
+    }
+}
+
+impl State {
+    fn count(&self) -> usize {
+        self.subscribers.values().map(|subscriber| subscriber.uris.len()).sum()
+    }
+
+    fn subscriber(&mut self, name: &str, now: Instant) -> &mut Subscriber {
+        let subscriber = self.subscribers.entry(name.into()).or_insert_with(|| Subscriber::new(now));
+        subscriber.seen = now;
+        subscriber
+    }
+
+    /// Forgets the subscribers that have been absent for too long.
+    fn prune(&mut self, now: Instant) {
+        self.subscribers.retain(|_, subscriber| subscriber.is_present(now));
+        self.prune_verdicts();
+    }
+
+    /// Forgets a subscriber that has neither a stream nor a subscription.
+    fn forget_if_idle(&mut self, name: &str) {
+        if self.subscribers.get(name).is_some_and(|subscriber| subscriber.open == 0 && subscriber.uris.is_empty()) {
+            self.subscribers.remove(name);
+        }
+        self.prune_verdicts();
+    }
+
+    fn prune_verdicts(&mut self) {
+        let Self { subscribers, verdicts, .. } = self;
+        verdicts.retain(|uri, _| subscribers.values().any(|subscriber| subscriber.uris.contains(uri)));
+    }
+
+    /// Returns whether a stream of the server is wanted.
+    fn wants_stream(&self) -> bool {
+        let wants = |subscriber: &Subscriber| {
+            !subscriber.uris.is_empty() || (subscriber.level.is_some() && subscriber.open > 0)
+        };
+        self.subscribers.values().any(wants)
+    }
+}
+
+impl Feed {
+    fn new(id: Arc<ExpositionId>, caller: Caller) -> Self {
+        let (changed, announced) = (watch::Sender::new(()), broadcast::Sender::new(BEHIND));
+        Self { id, caller, state: Mutex::default(), changed, announced }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_used(&self, now: Instant) -> bool {
+        let mut state = self.lock();
+        state.prune(now);
+        state.is_running || !state.subscribers.is_empty()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let changed = change(&mut self.lock());
+        self.changed.send_replace(());
+        changed
+    }
+
+    /// Subscribes a session or a stream to a resource. A verdict of the server follows.
+    ///
+    /// # Errors
+    /// [`TooMany`].
+    pub(crate) fn add(&self, feeds: &Feeds, name: &str, uri: &str) -> Result<(), TooMany> {
+        let is_new = {
+            let state = self.lock();
+            let of_session = state.subscribers.get(name).map_or(0, |subscriber| subscriber.uris.len());
+            let is_new = state.subscribers.get(name).is_none_or(|subscriber| !subscriber.uris.contains(uri));
+            match () {
+                () if is_new && of_session >= OF_A_SESSION => return Err(TooMany("the session")),
+                () if is_new && state.count() >= OF_A_CALLER => return Err(TooMany("the caller")),
+                () => is_new,
+            }
+        };
+        if is_new {
+            feeds.check(&self.id)?;
+        }
+        self.change(|state| {
+            // What was refused before may be accepted now.
+            if matches!(state.verdicts.get(uri), Some(Verdict::Refused(_))) {
+                state.verdicts.remove(uri);
+            }
+            state.subscriber(name, Instant::now()).uris.insert(uri.into());
+            if state.is_unsupported {
+                state.verdicts.insert(uri.into(), Verdict::Refused(METHOD_NOT_FOUND));
+            }
+        });
+        Ok(())
+    }
+
+    /// Ends the subscription of a session or a stream to a resource.
+    pub(crate) fn remove(&self, name: &str, uri: &str) {
+        self.change(|state| {
+            if let Some(subscriber) = state.subscribers.get_mut(name) {
+                subscriber.uris.remove(uri);
+            }
+            state.forget_if_idle(name);
+        });
+    }
+
+    /// Sets the level of log messages of a session, if the session has a stream or a subscription.
+    pub(crate) fn set_level(&self, name: &str, level: Level) {
+        self.change(|state| {
+            if let Some(subscriber) = state.subscribers.get_mut(name) {
+                subscriber.level = Some(level);
+            }
+        });
+    }
+
+    /// Returns what passes announcements to a stream of a session, or to a stream by itself. `level`: that of the session.
+    pub(crate) fn join(self: &Arc<Self>, name: String, level: Option<Level>) -> Listener {
+        let announced = self.announced.subscribe();
+        self.change(|state| {
+            let subscriber = state.subscriber(&name, Instant::now());
+            subscriber.open += 1;
+            subscriber.level = level.or(subscriber.level);
+        });
+        Listener { feed: Arc::clone(self), name, announced }
+    }
+
+    /// Notes that no task keeps the stream any more, if none is wanted. Returns whether that is so.
+    fn stop_if_unwanted(&self) -> bool {
+        let mut state = self.lock();
+        if !state.wants_stream() {
+            state.is_running = false;
+        }
+        !state.is_running
+    }
+
+    /// Begins to keep a stream of the server, if one is wanted and nothing keeps one.
+    pub(crate) fn start(self: &Arc<Self>, gateway: &Arc<Gateway>) {
+        {
+            let mut state = self.lock();
+            if state.is_running || !state.wants_stream() {
+                return;
+            }
+            state.is_running = true;
+        }
+        tokio::spawn(task::run(Arc::clone(gateway), task::Running::new(self)));
+    }
+
+    /// Waits for what the server says to a subscription; none if it says nothing in time.
+    pub(crate) async fn verdict(&self, uri: &str, within: Duration) -> Option<Verdict> {
+        let mut changed = self.changed.subscribe();
+        let said = async {
+            loop {
+                changed.borrow_and_update();
+                if let Some(verdict @ (Verdict::Accepted | Verdict::Refused(_))) = self.lock().verdicts.get(uri) {
+                    return *verdict;
+                }
+                // The sender lives as long as the feed.
+                let _ = changed.changed().await;
+            }
+        };
+        tokio::time::timeout(within, said).await.ok()
+    }
+
+    /// Waits until a stream of the server is open, if one is wanted and the server has any.
+    pub(crate) async fn opened(&self, within: Duration) {
+        let mut changed = self.changed.subscribe();
+        let opened = async {
+            loop {
+                changed.borrow_and_update();
+                {
+                    let state = self.lock();
+                    if state.is_open || state.has_failed || !state.is_running || !state.wants_stream() {
+                        return;
+                    }
+                }
+                let _ = changed.changed().await;
+            }
+        };
+        let _ = tokio::time::timeout(within, opened).await;
+    }
+}
+
+/// For the side that reads the server's stream.
+impl Feed {
+    /// Returns the resources that are wanted and that the server has not refused.
+    pub(crate) fn wanted(&self) -> BTreeSet<Arc<str>> {
+        let state = self.lock();
+        let uris = state.subscribers.values().flat_map(|subscriber| &subscriber.uris);
+        uris.filter(|uri| !matches!(state.verdicts.get(*uri), Some(Verdict::Refused(_)))).cloned().collect()
+    }
+
+    /// Returns whether a stream of the server is wanted.
+    pub(crate) fn wants_stream(&self) -> bool {
+        self.lock().wants_stream()
+    }
+
+    /// Subscribes to changes of what is wanted.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Notes that a stream of the server is about to be opened.
+    fn opening(&self) {
+        self.change(|state| state.is_unsupported = false);
+    }
+
+    /// Notes that a stream of the server is open.
+    pub(crate) fn set_open(&self) {
+        self.change(|state| (state.is_open, state.has_failed) = (true, false));
+    }
+
+    /// Notes what the server said to a subscription. After a stream was lost, an update may have been missed.
+    pub(crate) fn settle(&self, uri: &Arc<str>, verdict: Verdict) {
+        let before = self.change(|state| {
+            let is_wanted = state.subscribers.values().any(|subscriber| subscriber.uris.contains(uri));
+            if is_wanted { state.verdicts.insert(Arc::clone(uri), verdict) } else { None }
+        });
+        if (before, verdict) == (Some(Verdict::Lost), Verdict::Accepted) {
+            self.announce(Announced::Updated(Arc::clone(uri)));
+        }
+    }
+
+    /// Passes an announcement on to the streams that are open.
+    pub(crate) fn announce(&self, announced: Announced) {
+        // Without a stream, nobody hears of it.
+        let _ = self.announced.send(announced);
+    }
+
+    /// Notes that the stream of the server has ended. `is_unsupported`: the server has no such streams.
+    fn closed(&self, is_unsupported: bool) {
+        self.change(|state| {
+            (state.is_open, state.has_failed) = (false, state.wants_stream());
+            state.is_unsupported = is_unsupported;
+            let State { subscribers, verdicts, .. } = state;
+            verdicts.values_mut().filter(|verdict| **verdict == Verdict::Accepted).for_each(|v| *v = Verdict::Lost);
+            if is_unsupported {
+                for uri in subscribers.values().flat_map(|subscriber| &subscriber.uris) {
+                    verdicts.insert(Arc::clone(uri), Verdict::Refused(METHOD_NOT_FOUND));
+                }
+            }
+        });
+    }
+}
+
+/// The code of an answer to a method that a server does not have.
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+
+/// Passes announcements to one stream. Dropping it ends the subscriptions of a stream; those of a session stay for a while.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    feed: Arc<Feed>,
+    name: String,
+    announced: broadcast::Receiver<Announced>,
+}
+
+impl Listener {
+    /// Waits for the next announcement that the session or the stream wants. Dropping the future loses none.
+    pub(crate) async fn next(&mut self) -> Announced {
+        loop {
+            match self.announced.recv().await {
+                Ok(announced) if self.wants(&announced) => return announced,
+                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                // The sender lives as long as the feed.
+                Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    }
+
+    fn wants(&self, announced: &Announced) -> bool {
+        let state = self.feed.lock();
+        let Some(subscriber) = state.subscribers.get(&*self.name) else { return false };
+        match announced {
+            Announced::Updated(uri) => subscriber.uris.contains(uri),
+            Announced::Log(level, _) => subscriber.level.is_some_and(|least| *level >= least),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.feed.change(|state| {
+            if let Some(subscriber) = state.subscribers.get_mut(&*self.name) {
+                subscriber.open -= 1;
+                subscriber.seen = Instant::now();
+                if self.name.starts_with(STREAM_NAME) {
+                    subscriber.uris.clear();
+                }
+            }
+            state.forget_if_idle(&self.name);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

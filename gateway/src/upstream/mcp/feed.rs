@@ -1,0 +1,302 @@
+//! Reads what a server announces to one caller outside of calls: updates of resources, and log messages of the caller's session.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use http::Method;
+use http::header::{HeaderMap, HeaderValue};
+use tamis_engine::json::write_string;
+
+use super::flight::{Asked, Flight, NotReady};
+use super::message::{self, OfResources};
+use super::sse::EventParser;
+use super::watch::{Flood, MAX_EVENT, OPENING, Stream};
+use super::wire::{Answered, Transport};
+use super::{McpService, Server, StreamEnd, request};
+use crate::feeds::{Announced, Feed, METHOD_NOT_FOUND, Verdict};
+use crate::relay::{self, Kinds, Sent};
+use crate::upstream::CallContext;
+use crate::upstream::incoming::{Incoming, Pieces};
+
+/// How long a server may take to answer a subscription.
+const ANSWERING: Duration = Duration::from_secs(10);
+/// Bytes of the answer to a subscription.
+const MAX_ANSWER: u64 = 64 << 10;
+
+/// Where announcements go.
+struct Sink<'a> {
+    feed: &'a Feed,
+    /// Whether a resource is published now.
+    published: &'a (dyn Fn(&str) -> bool + Sync),
+}
+
+impl McpService {
+    /// Reads what the server announces to the caller of `context`, until nothing of that is wanted or the stream ends. `published`:
+    /// whether a resource is published now.
+    pub(in crate::upstream) async fn feed(
+        &self,
+        context: CallContext<'_>,
+        feed: &Feed,
+        published: &(dyn Fn(&str) -> bool + Sync),
+    ) -> StreamEnd {
+        let caller = context.caller_key().into();
+        let Ok(authentication) = self.authenticate(context.credentials) else { return StreamEnd::Ended };
+        let Ok(mut flight) = self.flight(&authentication, caller, context) else { return StreamEnd::Ended };
+        // For two streams: one takes the place of the other. Their buffers are not given back.
+        if flight.wire.context.memory.take(4 * MAX_EVENT as u64).await.is_err() {
+            return StreamEnd::Ended;
+        }
+        let sink = Sink { feed, published };
+        let known = tokio::time::timeout(OPENING, flight.server()).await;
+        let Transport::Http(_) = flight.wire.transport else { return StreamEnd::Unsupported };
+        match known {
+            Ok(Ok(Server::Modern)) => flight.listen_for(&sink).await,
+            Ok(Ok(server @ Server::Legacy { .. })) => flight.feed_of_session(server, &sink).await,
+            Ok(Err(NotReady::Refused(..) | NotReady::Failed(_))) | Err(_) => StreamEnd::Ended,
+        }
+    }
+}
+
+impl Flight<'_> {
+    /// Reads answers to `subscriptions/listen`: a stream for the resources that are wanted, and another one when these change.
+    async fn listen_for(&mut self, sink: &Sink<'_>) -> StreamEnd {
+        let mut changes = sink.feed.changes();
+        let mut before = None::<Events>;
+        loop {
+            changes.borrow_and_update();
+            let wanted = sink.feed.wanted();
+            if wanted.is_empty() {
+                return StreamEnd::Ended;
+            }
+            let mut events = match Box::pin(self.open_listening(&wanted)).await {
+                Ok(events) => events,
+                Err(end) => return end,
+            };
+            // What is left of the stream before was sent before this one began.
+            if let Some(mut before) = before.take() {
+                while let Some(Some(rest)) = before.next().now_or_never() {
+                    rest.iter().for_each(|event| sink.take_in(event));
+                }
+            }
+            sink.feed.set_open();
+            loop {
+                let next = events.next();
+                tokio::pin!(next);
+                let next = loop {
+                    tokio::select! {
+                        next = &mut next => break Some(next),
+                        _ = changes.changed() => {
+                            changes.borrow_and_update();
+                            if sink.feed.wanted() != wanted {
+                                break None;
+                            }
+                        }
+                    }
+                };
+                match next {
+                    Some(Some(received)) => {
+                        for event in &received {
+                            match message::of_resources(event) {
+                                Some(OfResources::Accepted(uris)) => sink.settle(&wanted, &uris),
+                                Some(OfResources::Updated(_)) | None => sink.take_in(event),
+                            }
+                        }
+                    }
+                    Some(None) => return StreamEnd::Ended,
+                    None => break,
+                }
+            }
+            before = Some(events);
+        }
+    }
+
+    async fn open_listening(&mut self, uris: &BTreeSet<Arc<str>>) -> Result<Events, StreamEnd> {
+        const METHOD: &str = "subscriptions/listen";
+        let id = self.service.next_id();
+        let headers = request::headers(Some(Server::Modern), None, METHOD, None);
+        let body = request::request(id, METHOD, &request::listen_to(uris), Server::Modern);
+        let stream = Stream { verb: Method::POST, method: METHOD, headers, body, id };
+        Events::new(self, &stream).await
+    }
+
+    /// Reads the stream of the caller's legacy session, and subscribes in that session.
+    async fn feed_of_session(&mut self, server: Server, sink: &Sink<'_>) -> StreamEnd {
+        let session = match tokio::time::timeout(OPENING, self.session(server)).await {
+            Ok(Ok(session)) => session,
+            Ok(Err(NotReady::Refused(..) | NotReady::Failed(_))) | Err(_) => return StreamEnd::Ended,
+        };
+        const METHOD: &str = "GET";
+        let headers = request::headers(Some(server), session.as_ref(), METHOD, None);
+        // No message has this id, since they are counted from 1.
+        let stream = Stream { verb: Method::GET, method: METHOD, headers, body: Bytes::new(), id: 0 };
+        let end = match Box::pin(Events::new(self, &stream)).await {
+            Ok(events) => {
+                Box::pin(self.follow_session((server, session.as_ref()), events, &stream.headers, sink)).await
+            }
+            Err(end) => end,
+        };
+        if let (StreamEnd::Ended, Some(session), true) = (end, &session, sink.feed.wants_stream()) {
+            self.check_session(server, session).await;
+        }
+        end
+    }
+
+    async fn follow_session(
+        &mut self,
+        of: (Server, Option<&HeaderValue>),
+        mut events: Events,
+        headers: &HeaderMap,
+        sink: &Sink<'_>,
+    ) -> StreamEnd {
+        let (mut changes, mut subscribed) = (sink.feed.changes(), BTreeSet::new());
+        self.subscribe_to(of, &mut subscribed, sink.feed).await;
+        sink.feed.set_open();
+        loop {
+            let next = events.next();
+            tokio::pin!(next);
+            let received = loop {
+                tokio::select! {
+                    next = &mut next => break next,
+                    _ = changes.changed() => {
+                        changes.borrow_and_update();
+                        self.subscribe_to(of, &mut subscribed, sink.feed).await;
+                        if !sink.feed.wants_stream() {
+                            return StreamEnd::Ended;
+                        }
+                    }
+                }
+            };
+            let Some(received) = received else { return StreamEnd::Ended };
+            for event in &received {
+                sink.take_in(event);
+                let asked = message::read(event, 0, Kinds::default()).map(|received| received.asked);
+                for id in asked.unwrap_or_default() {
+                    if let Transport::Http(http) = self.wire.transport {
+                        self.wire.refuse(http, headers, &id).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Subscribes to what is wanted, and ends the subscriptions that are not wanted any more.
+    async fn subscribe_to(
+        &mut self,
+        of: (Server, Option<&HeaderValue>),
+        subscribed: &mut BTreeSet<Arc<str>>,
+        feed: &Feed,
+    ) {
+        let wanted = feed.wanted();
+        for uri in wanted.difference(subscribed).cloned().collect::<Vec<_>>() {
+            let verdict = match self.ask_for(of, "resources/subscribe", &uri).await {
+                Ok(()) => {
+                    subscribed.insert(Arc::clone(&uri));
+                    Verdict::Accepted
+                }
+                Err(code) => Verdict::Refused(code),
+            };
+            feed.settle(&uri, verdict);
+        }
+        for uri in subscribed.difference(&wanted).cloned().collect::<Vec<_>>() {
+            subscribed.remove(&uri);
+            let _ = self.ask_for(of, "resources/unsubscribe", &uri).await;
+        }
+    }
+
+    /// Sends a request about a resource. Returns the code of its error.
+    async fn ask_for(
+        &mut self,
+        (server, session): (Server, Option<&HeaderValue>),
+        method: &'static str,
+        uri: &str,
+    ) -> Result<(), i64> {
+        const INTERNAL: i64 = -32603;
+        let mut params = br#""uri":"#.to_vec();
+        write_string(uri, &mut params);
+        let params = String::from_utf8(params).unwrap_or_default();
+        let headers = HeaderMap::new();
+        let asked = Asked { method, name: None, params: &params, headers: &headers, limit: MAX_ANSWER };
+        let before = self.wire.context.memory.used();
+        let answered = tokio::time::timeout(ANSWERING, Box::pin(self.send(server, session, asked))).await;
+        self.wire.context.memory.shrink_to(before);
+        match answered {
+            Ok(Ok(Answered::Result(..))) => Ok(()),
+            Ok(Ok(Answered::Error(error))) => Err(error.code),
+            Ok(Ok(Answered::Refused { code, .. })) => Err(code.unwrap_or(INTERNAL)),
+            Ok(Ok(Answered::Accepted) | Err(_)) | Err(_) => Err(INTERNAL),
+        }
+    }
+}
+
+impl Sink<'_> {
+    /// Passes on what a message announces.
+    fn take_in(&self, event: &Bytes) {
+        if let Some(OfResources::Updated(uri)) = message::of_resources(event) {
+            if (self.published)(&uri) {
+                self.feed.announce(Announced::Updated(uri.into()));
+            }
+            return;
+        }
+        let Ok(received) = message::read(event, 0, Kinds { progress: false, logs: true }) else { return };
+        for sent in received.sent {
+            if let Sent::Log { level, logger, data } = sent
+                && let Some(message) = relay::log(level, logger.as_ref(), &data)
+            {
+                self.feed.announce(Announced::Log(level, message.into()));
+            }
+        }
+    }
+
+    /// Notes which of the wanted resources a server has accepted.
+    fn settle(&self, wanted: &BTreeSet<Arc<str>>, accepted: &[String]) {
+        for uri in wanted {
+            let is_accepted = accepted.iter().any(|accepted| **accepted == **uri);
+            let verdict = if is_accepted { Verdict::Accepted } else { Verdict::Refused(METHOD_NOT_FOUND) };
+            self.feed.settle(uri, verdict);
+        }
+    }
+}
+
+/// An open stream of events.
+struct Events {
+    incoming: Incoming,
+    pieces: Pieces,
+    parser: EventParser,
+    flood: Flood,
+}
+
+impl Events {
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// Why there is none.
+    async fn new(flight: &mut Flight<'_>, stream: &Stream) -> Result<Self, StreamEnd> {
+        let before = flight.wire.context.memory.used();
+        let mut incoming = flight.open(stream).await?;
+        flight.wire.context.memory.shrink_to(before);
+        let pieces = incoming.pieces().map_err(|_| StreamEnd::Unsupported)?;
+        Ok(Self { incoming, pieces, parser: EventParser::new(MAX_EVENT), flood: Flood::new(Instant::now()) })
+    }
+
+    /// Returns the events that came together; none at the end of the stream, or if it has too many.
+    async fn next(&mut self) -> Option<Vec<Bytes>> {
+        let piece = self.incoming.piece(&mut self.pieces).await.ok()??;
+        if !self.flood.admits(0, piece.len(), Instant::now()) {
+            return None;
+        }
+        if let Some(capacity) = self.parser.growth(piece.len()) {
+            self.parser.grow(capacity);
+        }
+        let (mut rest, mut events) = (&piece[..], Vec::new());
+        while let Some(event) = self.parser.next(&mut rest).ok()? {
+            if !self.flood.admits(1, 0, Instant::now()) {
+                return None;
+            }
+            events.push(event.into());
+        }
+        Some(events)
+    }
+}
