@@ -10,6 +10,7 @@ use super::Feed;
 use crate::backoff::{after_failures, random};
 use crate::exposition::Exposition;
 use crate::gateway::Gateway;
+use crate::input::CannotAsk;
 use crate::memory::Reservation;
 use crate::upstream::{CallBounds, CallContext, StreamEnd};
 
@@ -122,6 +123,8 @@ async fn stream(gateway: &Gateway, feed: &Feed, exposition: &Exposition) -> Stre
         trace: None,
         relay: None,
         input: None,
+        cannot_ask: CannotAsk::NotACall,
+        session: None,
         offload: gateway.offload(&exposition.id),
         memory: &mut memory,
     };

@@ -17,6 +17,7 @@ use super::watch::{Flood, MAX_EVENT, OPENING, Stream};
 use super::wire::{Answered, Transport};
 use super::{McpService, Server, StreamEnd, request};
 use crate::feeds::{Announced, Feed, METHOD_NOT_FOUND, Verdict};
+use crate::input::CannotAsk;
 use crate::relay::{self, Kinds, Sent};
 use crate::upstream::CallContext;
 use crate::upstream::incoming::{Incoming, Pieces};
@@ -124,8 +125,8 @@ impl Flight<'_> {
 
     /// Reads the stream of the caller's legacy session, and subscribes in that session.
     async fn feed_of_session(&mut self, server: Server, sink: &Sink<'_>) -> StreamEnd {
-        let session = match tokio::time::timeout(OPENING, self.session(server)).await {
-            Ok(Ok(session)) => session,
+        let (server, session) = match tokio::time::timeout(OPENING, self.in_session(server)).await {
+            Ok(Ok(of)) => of,
             Ok(Err(NotReady::Refused(..) | NotReady::Failed(_))) | Err(_) => return StreamEnd::Ended,
         };
         const METHOD: &str = "GET";
@@ -173,9 +174,10 @@ impl Flight<'_> {
             for event in &received {
                 sink.take_in(event);
                 let asked = message::read(event, 0, Kinds::default()).map(|received| received.asked);
-                for id in asked.unwrap_or_default() {
+                for asked in asked.unwrap_or_default() {
                     if let Transport::Http(http) = self.wire.transport {
-                        self.wire.refuse(http, headers, &id).await;
+                        let answer = request::cannot_ask(&asked.id, CannotAsk::NotACall);
+                        self.wire.answer(http, headers, answer).await;
                     }
                 }
             }
@@ -275,7 +277,7 @@ impl Events {
     /// Why there is none.
     async fn new(flight: &mut Flight<'_>, stream: &Stream) -> Result<Self, StreamEnd> {
         let before = flight.wire.context.memory.used();
-        let mut incoming = flight.open(stream).await?;
+        let mut incoming = flight.open_events(stream).await?;
         flight.wire.context.memory.shrink_to(before);
         let pieces = incoming.pieces().map_err(|_| StreamEnd::Unsupported)?;
         Ok(Self { incoming, pieces, parser: EventParser::new(MAX_EVENT), flood: Flood::new(Instant::now()) })

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Method;
-use http::header::HeaderMap;
+use http::header::{HeaderMap, HeaderValue};
 use tokio::sync::watch;
 
 use super::flight::{Flight, NotReady};
@@ -149,7 +149,7 @@ impl Flight<'_> {
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) async fn open(&mut self, stream: &Stream) -> Result<Incoming, StreamEnd> {
+    pub(super) async fn open_events(&mut self, stream: &Stream) -> Result<Incoming, StreamEnd> {
         let Stream { verb, method, headers, body, id: _ } = stream;
         // A program announces changes on its standard output, which is read all the time.
         let Transport::Http(http) = self.wire.transport else { return Err(StreamEnd::Unsupported) };
@@ -168,7 +168,7 @@ impl Flight<'_> {
 
     async fn announcements(&mut self, stream: Stream, opened: &(dyn Fn() + Sync)) -> StreamEnd {
         let is_legacy = stream.verb == Method::GET;
-        let mut incoming = match self.open(&stream).await {
+        let mut incoming = match self.open_events(&stream).await {
             Ok(incoming) => incoming,
             Err(end) => return end,
         };
