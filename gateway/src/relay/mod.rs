@@ -105,7 +105,7 @@ struct State {
     /// Log messages, the oldest first.
     logs: VecDeque<String>,
     log_bytes: usize,
-    /// Requests of the server. Whoever puts one here has memory for it, and bounds their number.
+    /// Requests of the server. The caller of `put_question` bounds their number and reserves memory for them.
     questions: Vec<String>,
     /// Bytes that were passed on.
     passed: usize,

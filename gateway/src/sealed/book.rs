@@ -1,16 +1,16 @@
-//! What a gateway remembers of sessions whose ids are sealed. None of it is needed to answer a request: it bounds what callers can
-//! do, and lets a session end at once at the gateway that ended it.
+//! What a gateway remembers of sessions with sealed ids. No request needs it: it bounds what callers can do, and ends a session at
+//! once at the gateway that learned of its end.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::recent::Recent;
 
-/// The most sessions of which it is known that they have ended.
+/// Ended sessions that are remembered.
 const MOST_ENDED: usize = 4_096;
-/// The most answers of which it is known that they were given.
+/// Answered requests that are remembered.
 const MOST_ANSWERED: usize = 4_096;
-/// The most callers whose sessions are counted.
+/// Callers whose new sessions are counted.
 const MOST_CALLERS: usize = 4_096;
 /// Sessions that a caller may open at servers within [`WINDOW`]. Further ones have no session of the server.
 const MOST_OPENED: u32 = 120;

@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 
 use crate::input::{CannotAsk, InputKind};
 
-/// A client's capabilities for input, each of those that the gateway knows as a bit. A server is told these and no others: what a
-/// client declares besides is not passed on.
+/// A client's capabilities for input: a bit for each that the gateway knows. The gateway declares these to a server, and drops
+/// all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Capabilities(u8);
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_told_what_the_client_declares_and_the_gateway_knows() {
+    fn the_gateway_declares_what_the_client_declares_and_it_knows() {
         for (declared, members) in [
             ("{}", ""),
             ("[]", ""),
@@ -170,7 +170,7 @@ mod tests {
             assert_eq!(
                 read(&format!("{{{members}}}")),
                 capabilities,
-                "{declared}: what a server is told says the same"
+                "{declared}: what the gateway declares reads the same"
             );
         }
         assert!(Capabilities::read(None).is_empty());

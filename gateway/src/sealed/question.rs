@@ -22,7 +22,7 @@ const SKEW: u64 = 60;
 pub(crate) struct Question {
     /// Random: a server may use an id again in another call.
     pub(crate) nonce: u64,
-    /// When the call has ended for certain, in seconds since 1970. An answer after that is for nobody.
+    /// When the call has ended at the latest, in seconds since 1970. A later answer is refused.
     pub(crate) expires: u64,
     /// The version that the server speaks.
     pub(crate) version: &'static str,
@@ -89,7 +89,7 @@ impl Question {
         })
     }
 
-    /// Returns whether the call has ended for certain, whatever the clock of the gateway that made it.
+    /// Returns whether the call has ended, even if the clock of the gateway that made it is late.
     pub(crate) fn is_past(&self, now: u64) -> bool {
         now > self.expires.saturating_add(SKEW)
     }

@@ -153,7 +153,7 @@ async fn a_published_server_asks_published_clients_through_any_gateway() -> Resu
                 assert_eq!(text(&result), "Echo: a", "{said}");
             }
         }
-        // Under `Enforced` nothing that the server asks passes, and nobody waits.
+        // Under `Enforced` no request of the server passes, and no call waits.
         let mut client = Client::connect_answering(sdk, Era::Legacy, &group.target("closed"), &answers).await?;
         let refused = client.result("trigger-elicitation-request", json!({})).await?;
         assert_eq!(refused["isError"], json!(true), "{said}: {refused}");

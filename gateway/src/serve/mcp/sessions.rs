@@ -75,7 +75,7 @@ impl McpRequest<'_> {
     async fn seal(&self, name: &str, handshake: Handshake, held: &mut Reservation) -> Option<String> {
         let (exposition, scope) = self.of_server()?;
         let Handshake { version, capabilities } = handshake;
-        // Nothing that a server asks passes under `Enforced`, so the server is told that nobody can be asked.
+        // No request of a server passes under `Enforced`, so no capability is declared.
         let is_advisory = exposition.enforcement == Enforcement::Advisory;
         let capabilities = if is_advisory { capabilities } else { Capabilities::default() };
         let opener = format!("{} {}", exposition.id, self.caller.listener());
@@ -103,10 +103,8 @@ impl McpRequest<'_> {
     /// # Errors
     /// The session has ended, or was never one of this caller with this exposition.
     pub(super) fn caller_session(&self) -> Result<Option<Box<CallerSession>>, RpcError> {
-        let (Some((name, token)), Some((exposition, scope))) = (session_id::sealed(self.headers), self.of_server())
-        else {
-            return Ok(None);
-        };
+        let Some((name, token)) = session_id::sealed(self.headers) else { return Ok(None) };
+        let Some((exposition, scope)) = self.of_server() else { return Ok(None) };
         if self.gateway.book.has_ended(name) {
             return Err(RpcError::session_ended());
         }

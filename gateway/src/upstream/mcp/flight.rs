@@ -166,9 +166,11 @@ impl Flight<'_> {
     /// Reads the server's list and compares its tools, whatever is known of it.
     pub(super) async fn read(&mut self) -> Result<(Server, Arc<Verdict>), UpstreamError> {
         let known = self.peer.server();
+        let session = self.peer.session(watch::CALLER);
         let mut ready = self.ask(known).await;
-        if matches!(ready, Err(NotReady::Refused(Forget::Session, _))) && self.peer.lose_session(watch::CALLER) {
+        if let (Err(NotReady::Refused(Forget::Session, _)), Some(lost)) = (&ready, &session) {
             // The server has lost the session in which lists are read. Those of callers may be gone, too, which their calls find out.
+            self.peer.end_session(watch::CALLER, lost);
             ready = self.ask(known).await;
         }
         let ready = match ready {

@@ -333,12 +333,6 @@ impl Peer {
         streams.insert(Arc::clone(caller), Arc::clone(connection), MAX_STREAMS);
     }
 
-    /// Drops the session of a caller, which the server has ended. Returns whether there was one.
-    pub(super) fn lose_session(&self, caller: &str) -> bool {
-        let lost = self.lock().sessions.remove(caller);
-        lost.map(|mut session| session.end = None).is_some()
-    }
-
     /// Drops the session of a caller, which the server has ended, if it is still this one.
     pub(super) fn end_session(&self, caller: &str, id: &HeaderValue) {
         let mut state = self.lock();

@@ -9,6 +9,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Method, Request};
 use http_body_util::Full;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::Server;
@@ -425,7 +426,8 @@ impl Http<'_> {
         all.extend(authentication.header.clone());
         all.extend(headers.clone());
         let path = path(target, authentication)?;
-        Some(Letter { client: Arc::clone(client), target: Target::clone(target), path, headers: all })
+        let (client, target) = (Arc::clone(client), Target::clone(target));
+        Some(Letter { client, target, path, headers: all, runtime: Handle::try_current().ok() })
     }
 
     fn cancel(self, headers: &HeaderMap, id: u64) {
@@ -441,6 +443,8 @@ pub(super) struct Letter {
     target: Target,
     path: PathAndQuery,
     headers: HeaderMap,
+    /// Where it was written. A session may be dropped by a thread without a runtime, such as that of audit records.
+    runtime: Option<Handle>,
 }
 
 /// Without the headers, which hold the credential.
@@ -470,14 +474,15 @@ impl Letter {
     /// Sends a message in the background.
     fn post(self, body: Bytes) {
         // Without a runtime the gateway is ending, and with it the connection.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Ok(runtime) = Handle::try_current() else { return };
         runtime.spawn(async move { self.send(body).await });
     }
 
     /// Ends the session that the headers name, in the background. If too many are being ended, the server has to end this one by
     /// itself.
     pub(super) fn end_session(mut self) {
-        let (Ok(runtime), Ok(permit)) = (tokio::runtime::Handle::try_current(), ENDING.try_acquire()) else { return };
+        let runtime = Handle::try_current().ok().or_else(|| self.runtime.take());
+        let (Some(runtime), Ok(permit)) = (runtime, ENDING.try_acquire()) else { return };
         self.headers.remove(CONTENT_TYPE);
         runtime.spawn(async move {
             self.send_as(Method::DELETE, Bytes::new()).await;

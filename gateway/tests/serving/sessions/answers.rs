@@ -37,14 +37,14 @@ async fn only_the_session_that_was_asked_answers_and_only_once() {
     assert_eq!(sessionless.answer(0, &question, ACCEPT).await.0, 400);
     let plain = Session { id: ada.id[..32].to_owned(), ..ada.clone() };
     assert_eq!(plain.answer(0, &question, ACCEPT).await.0, 400);
-    // Ids that nobody gave.
+    // Ids that no gateway issued.
     for forged in
         [json!("t."), json!("t.AAAA"), changed(2), changed(20), changed(id.len() - 3), json!(format!("{id}{id}"))]
     {
         assert_eq!(ada.answer(0, &forged, ACCEPT).await.0, 400, "{forged}");
     }
     assert_eq!(ada.answer(0, &json!(format!("t.{}", "A".repeat(2_000))), ACCEPT).await.0, 400);
-    // Answers to something else are nothing to the gateway, as before.
+    // Answers to other ids mean nothing to the gateway.
     for other in [json!(0), json!("c-1"), Value::Null] {
         assert!([202, 400].contains(&ada.answer(0, &other, ACCEPT).await.0), "{other}");
     }

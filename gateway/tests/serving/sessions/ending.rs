@@ -109,7 +109,7 @@ async fn a_dead_server_holds_up_no_handshake_and_asks_when_it_is_there() {
     let begun = Instant::now();
     let session = group.begin("advisory", ALL).await;
     assert!(begun.elapsed() < Duration::from_secs(2));
-    // A client that cannot be asked for anything gets an id as before.
+    // A client without capabilities for input gets an id without a sealed part.
     assert_eq!(group.begin("advisory", "{}").await.id.len(), 32);
     let server = Asker::default();
     server.unknown.store(404, Ordering::SeqCst);

@@ -23,7 +23,7 @@ const PING: Duration = Duration::from_secs(5);
 /// Whose session a handshake begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::upstream::mcp) enum Whose {
-    /// That of the gateway itself: lists are read in it.
+    /// That in which lists are read. It belongs to no caller.
     Lists,
     /// The caller's, kept by this gateway.
     Caller,

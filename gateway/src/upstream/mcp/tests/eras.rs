@@ -24,7 +24,7 @@ async fn a_legacy_server_gets_one_session_for_each_caller() {
     let upstream = service(&server);
     assert_eq!(said(&call(&upstream, "read").await.unwrap()), "s4");
     assert_eq!(said(&call(&upstream, "read").await.unwrap()), "s4");
-    // The list is read in a session of nobody.
+    // The list is read in a session that belongs to no caller.
     let handshake = ["initialize", "notifications/initialized"];
     let expected = [&["server/discover"][..], &handshake, &["tools/list"], &handshake, &["tools/call"; 2]].concat();
     assert_eq!(methods(&server), expected);
@@ -182,4 +182,19 @@ async fn who_is_turned_away_is_not_asked_in_another_era() {
         assert!(matches!(**inner, UpstreamError::Status { status: got, .. } if got == status), "{failed:?}");
         assert_eq!(methods(&server), ["server/discover"]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_ends_on_the_server_whichever_thread_drops_it() {
+    let server = Server::start(legacy(|seen| result(seen, &text("x")))).await;
+    let upstream = service(&server);
+    call(&upstream, "read").await.unwrap();
+    std::thread::spawn(move || drop(upstream)).join().unwrap();
+    for _ in 0..2_000 {
+        if count(&server, "DELETE") == 2 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("{:?}", methods(&server));
 }
