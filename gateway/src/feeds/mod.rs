@@ -2,8 +2,8 @@
 //! messages of the caller's legacy session.
 //!
 //! ```text
-//! mod   who wants what of a server, and what is passed on
-//! task  keeps a stream of the server open while somebody wants something
+//! mod   what is wanted of a server, and what is passed on
+//! task  keeps a stream of the server open while something of it is wanted
 //! ```
 //!
 //! A [`Feed`] belongs to one caller of one exposition, as the session with the server does. The gateway that a client subscribed at
@@ -140,7 +140,7 @@ pub(crate) enum Verdict {
     Lost,
 }
 
-/// Who wants what of a server, of one caller of one exposition.
+/// What one caller of one exposition wants of a server, outside of calls.
 #[derive(Debug)]
 pub(crate) struct Feed {
     id: Arc<ExpositionId>,

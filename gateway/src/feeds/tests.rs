@@ -21,7 +21,7 @@ async fn said(feed: &Feed, uri: &str) -> Option<Verdict> {
 }
 
 #[tokio::test]
-async fn a_resource_is_wanted_until_nobody_is_subscribed_to_it() {
+async fn a_resource_is_wanted_until_its_last_subscription_ends() {
     let feeds = Feeds::default();
     let feed = feeds.of(&id("e"), &CALLER).unwrap();
     assert!(!feed.wants_stream());
