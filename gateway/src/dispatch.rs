@@ -310,8 +310,11 @@ fn is_announced(exposition: &Exposition, uri: &str) -> bool {
 fn subscribe(request: &Request<'_>, begins: bool) -> Result<Subscribe, RpcError> {
     let exposition = announcing(request).ok_or_else(|| RpcError::method_not_found(request.era))?;
     let uri = request.params.uri.and_then(string).ok_or_else(|| RpcError::invalid_params("uri must be a string"))?;
+    if uri.len() > feeds::MAX_URI {
+        return Err(RpcError::invalid_params(format!("uri has more than {} bytes", feeds::MAX_URI)));
+    }
     if !is_announced(exposition, &uri) {
-        return Err(RpcError::resource_not_found(request.era, shown(&uri)));
+        return Err(RpcError::resource_not_found(request.era, &uri));
     }
     Ok(Subscribe { exposition: Arc::clone(exposition), uri: uri.into_owned(), begins })
 }

@@ -2,8 +2,8 @@
 //! messages of the caller's legacy session.
 //!
 //! ```text
-//! mod   who wants what of a server, and what is passed on
-//! task  keeps a stream of the server open while somebody wants something
+//! mod   what is wanted of a server, and what is passed on
+//! task  keeps a stream of the server open while something of it is wanted
 //! ```
 //!
 //! A [`Feed`] belongs to one caller of one exposition, as the session with the server does. The gateway that a client subscribed at
@@ -11,13 +11,13 @@
 
 mod task;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tamis_config::ExpositionId;
-use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::sync::{Semaphore, watch};
 
 use crate::call::Caller;
 use crate::gateway::Gateway;
@@ -37,8 +37,9 @@ const OF_ALL: usize = 8_192;
 const MAX_FEEDS: usize = 4_096;
 /// Streams of servers that are open at once.
 const STREAMS: usize = 256;
-/// Announcements that a slow stream may be behind. It loses the oldest beyond that.
-const BEHIND: usize = 64;
+/// Log messages that wait for a session, and their bytes. The oldest are dropped beyond that.
+const MAX_LOGS: usize = 32;
+const MAX_LOG_BYTES: usize = 16 << 10;
 /// How long a session keeps its subscriptions while it has no stream open.
 const ABSENCE: Duration = Duration::from_secs(300);
 
@@ -139,15 +140,16 @@ pub(crate) enum Verdict {
     Lost,
 }
 
-/// Who wants what of a server, of one caller of one exposition.
+/// What one caller of one exposition wants of a server, outside of calls.
 #[derive(Debug)]
 pub(crate) struct Feed {
     id: Arc<ExpositionId>,
     caller: Caller,
     state: Mutex<State>,
-    /// Notified of every change of the state.
+    /// Notified of every change of what is wanted, and of what the server says to that.
     changed: watch::Sender<()>,
-    announced: broadcast::Sender<Announced>,
+    /// Notified when something waits for a stream.
+    arrived: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -175,11 +177,49 @@ struct Subscriber {
     open: usize,
     /// When it was used last.
     seen: Instant,
+    /// Resources that were updated, in order. Each is there once, so there are no more than subscriptions.
+    updated: VecDeque<Arc<str>>,
+    /// Log messages, the oldest first.
+    logs: VecDeque<(Level, Arc<str>)>,
+    log_bytes: usize,
 }
 
 impl Subscriber {
     fn new(now: Instant) -> Self {
-        Self { uris: BTreeSet::new(), level: None, open: 0, seen: now }
+        let (updated, logs) = (VecDeque::new(), VecDeque::new());
+        Self { uris: BTreeSet::new(), level: None, open: 0, seen: now, updated, logs, log_bytes: 0 }
+    }
+
+    /// Keeps an announcement, if the session or stream wants it. Log messages are for a stream that is open. An update waits for the
+    /// next one.
+    fn take_in(&mut self, announced: &Announced) {
+        match announced {
+            Announced::Updated(uri) => {
+                if self.uris.contains(uri) && !self.updated.contains(uri) {
+                    self.updated.push_back(Arc::clone(uri));
+                }
+            }
+            Announced::Log(level, message) => {
+                if self.open == 0 || self.level.is_none_or(|least| *level < least) {
+                    return;
+                }
+                self.log_bytes += message.len();
+                self.logs.push_back((*level, Arc::clone(message)));
+                while self.logs.len() > MAX_LOGS || self.log_bytes > MAX_LOG_BYTES {
+                    let Some((_, oldest)) = self.logs.pop_front() else { break };
+                    self.log_bytes -= oldest.len();
+                }
+            }
+        }
+    }
+
+    /// Returns what waits, and removes it: each announcement is for one stream of the session.
+    fn take_out(&mut self) -> Option<Announced> {
+        if let Some((level, message)) = self.logs.pop_front() {
+            self.log_bytes -= message.len();
+            return Some(Announced::Log(level, message));
+        }
+        self.updated.pop_front().map(Announced::Updated)
     }
 
     fn is_present(&self, now: Instant) -> bool {
@@ -228,8 +268,7 @@ impl State {
 
 impl Feed {
     fn new(id: Arc<ExpositionId>, caller: Caller) -> Self {
-        let (changed, announced) = (watch::Sender::new(()), broadcast::Sender::new(BEHIND));
-        Self { id, caller, state: Mutex::default(), changed, announced }
+        Self { id, caller, state: Mutex::default(), changed: watch::Sender::new(()), arrived: watch::Sender::new(()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -284,6 +323,7 @@ impl Feed {
         self.change(|state| {
             if let Some(subscriber) = state.subscribers.get_mut(name) {
                 subscriber.uris.remove(uri);
+                subscriber.updated.retain(|updated| **updated != *uri);
             }
             state.forget_if_idle(name);
         });
@@ -300,13 +340,13 @@ impl Feed {
 
     /// Returns what passes announcements to a stream of a session, or to a stream by itself. `level`: that of the session.
     pub(crate) fn join(self: &Arc<Self>, name: String, level: Option<Level>) -> Listener {
-        let announced = self.announced.subscribe();
+        let arrived = self.arrived.subscribe();
         self.change(|state| {
             let subscriber = state.subscriber(&name, Instant::now());
             subscriber.open += 1;
             subscriber.level = level.or(subscriber.level);
         });
-        Listener { feed: Arc::clone(self), name, announced }
+        Listener { feed: Arc::clone(self), name, arrived }
     }
 
     /// Notes that no task keeps the stream any more, if none is wanted. Returns whether that is so.
@@ -401,14 +441,14 @@ impl Feed {
             if is_wanted { state.verdicts.insert(Arc::clone(uri), verdict) } else { None }
         });
         if (before, verdict) == (Some(Verdict::Lost), Verdict::Accepted) {
-            self.announce(Announced::Updated(Arc::clone(uri)));
+            self.announce(&Announced::Updated(Arc::clone(uri)));
         }
     }
 
-    /// Passes an announcement on to the streams that are open.
-    pub(crate) fn announce(&self, announced: Announced) {
-        // Without a stream, nobody hears of it.
-        let _ = self.announced.send(announced);
+    /// Passes an announcement on to the sessions and streams that want it.
+    pub(crate) fn announce(&self, announced: &Announced) {
+        self.lock().subscribers.values_mut().for_each(|subscriber| subscriber.take_in(announced));
+        self.arrived.send_replace(());
     }
 
     /// Notes that the stream of the server has ended. `is_unsupported`: the server has no such streams.
@@ -435,28 +475,20 @@ pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 pub(crate) struct Listener {
     feed: Arc<Feed>,
     name: String,
-    announced: broadcast::Receiver<Announced>,
+    arrived: watch::Receiver<()>,
 }
 
 impl Listener {
     /// Waits for the next announcement that the session or the stream wants. Dropping the future loses none.
     pub(crate) async fn next(&mut self) -> Announced {
         loop {
-            match self.announced.recv().await {
-                Ok(announced) if self.wants(&announced) => return announced,
-                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
-                // The sender lives as long as the feed.
-                Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+            self.arrived.borrow_and_update();
+            let waiting = self.feed.lock().subscribers.get_mut(&*self.name).and_then(Subscriber::take_out);
+            if let Some(announced) = waiting {
+                return announced;
             }
-        }
-    }
-
-    fn wants(&self, announced: &Announced) -> bool {
-        let state = self.feed.lock();
-        let Some(subscriber) = state.subscribers.get(&*self.name) else { return false };
-        match announced {
-            Announced::Updated(uri) => subscriber.uris.contains(uri),
-            Announced::Log(level, _) => subscriber.level.is_some_and(|least| *level >= least),
+            // The sender lives as long as the feed.
+            let _ = self.arrived.changed().await;
         }
     }
 }
@@ -467,6 +499,10 @@ impl Drop for Listener {
             if let Some(subscriber) = state.subscribers.get_mut(&*self.name) {
                 subscriber.open -= 1;
                 subscriber.seen = Instant::now();
+                if subscriber.open == 0 {
+                    subscriber.logs.clear();
+                    subscriber.log_bytes = 0;
+                }
                 if self.name.starts_with(STREAM_NAME) {
                     subscriber.uris.clear();
                 }

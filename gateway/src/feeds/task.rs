@@ -1,4 +1,4 @@
-//! Keeps a stream of the server open while somebody wants something of it.
+//! Keeps a stream of the server open while something of it is wanted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -70,7 +70,12 @@ pub(super) async fn run(gateway: Arc<Gateway>, mut running: Running) {
             feed.lock().prune(Instant::now());
             continue;
         };
-        let Ok(place) = gateway.feeds.streams.acquire().await else { return };
+        let streams = &gateway.feeds.streams;
+        if streams.available_permits() == 0 {
+            // Calls do not wait for a place.
+            feed.closed(false);
+        }
+        let Ok(place) = streams.acquire().await else { return };
         feed.opening();
         let begun = Instant::now();
         let end = tokio::select! {

@@ -21,7 +21,7 @@ async fn said(feed: &Feed, uri: &str) -> Option<Verdict> {
 }
 
 #[tokio::test]
-async fn a_resource_is_wanted_until_nobody_is_subscribed_to_it() {
+async fn a_resource_is_wanted_until_its_last_subscription_ends() {
     let feeds = Feeds::default();
     let feed = feeds.of(&id("e"), &CALLER).unwrap();
     assert!(!feed.wants_stream());
@@ -112,16 +112,47 @@ async fn a_stream_gets_what_its_session_wants() {
         Announced::Updated("a".into()),
         Announced::Updated("b".into()),
     ] {
-        feed.announce(announced);
+        feed.announce(&announced);
     }
     assert_eq!([one.next().await, one.next().await], [log(Level::Error), Announced::Updated("a".into())]);
-    assert_eq!([other.next().await, other.next().await], [(); 2].map(|()| Announced::Updated("b".into())));
+    // Twice the same, before it was passed on, is once.
+    assert_eq!(other.next().await, Announced::Updated("b".into()));
+    feed.announce(&Announced::Updated("b".into()));
+    assert_eq!(other.next().await, Announced::Updated("b".into()));
     // The level of a session without a stream is not kept here.
     feed.set_level("other", Level::Debug);
     feed.set_level("unknown", Level::Debug);
-    feed.announce(log(Level::Debug));
+    feed.announce(&log(Level::Debug));
     assert_eq!(other.next().await, log(Level::Debug));
     assert_eq!(feed.lock().subscribers.len(), 2);
+}
+
+#[tokio::test]
+async fn updates_wait_for_the_next_stream_and_log_messages_do_not() {
+    let feeds = Feeds::default();
+    let feed = feeds.of(&id("e"), &CALLER).unwrap();
+    feed.add(&feeds, "s", "a").unwrap();
+    feed.add(&feeds, "s", "b").unwrap();
+    let log = |text: &str| Announced::Log(Level::Info, text.into());
+    drop(feed.join("s".to_owned(), Some(Level::Info)));
+    for announced in [log("{}"), Announced::Updated("b".into()), Announced::Updated("a".into())] {
+        feed.announce(&announced);
+    }
+    feed.remove("s", "b");
+    let mut listener = feed.join("s".to_owned(), None);
+    assert_eq!(listener.next().await, Announced::Updated("a".into()));
+    // Each announcement is for one of the streams of a session.
+    let mut second = feed.join("s".to_owned(), None);
+    feed.announce(&Announced::Updated("a".into()));
+    assert_eq!(second.next().await, Announced::Updated("a".into()));
+    assert!(tokio::time::timeout(Duration::from_millis(10), listener.next()).await.is_err());
+    // A flood of log messages keeps the newest.
+    let long = "x".repeat(MAX_LOG_BYTES / 2);
+    (0..100).for_each(|n| feed.announce(&log(&n.to_string())));
+    assert_eq!(listener.next().await, log(&(100 - MAX_LOGS).to_string()));
+    (0..3).for_each(|_| feed.announce(&log(&long)));
+    assert_eq!([listener.next().await, listener.next().await], [log(&long), log(&long)]);
+    assert_eq!(feed.lock().subscribers["s"].log_bytes, 0);
 }
 
 #[tokio::test]

@@ -199,7 +199,7 @@ async fn only_published_resources_are_subscribed_to_and_not_too_many() -> Result
     let endpoint = gateway.endpoint(name_of(Era::Legacy));
     let session = Session::begin(&endpoint).await?;
     let long = format!("test://template/{}/data", "x".repeat(2 << 10));
-    for (uri, code) in [(TEXT, -32002), ("test://unknown", -32002), (&long, -32002)] {
+    for (uri, code) in [(TEXT, -32002), ("test://unknown", -32002), (&long, -32602)] {
         let answer = session.subscribe(uri).await?;
         assert_eq!(answer["error"]["code"], json!(code), "{uri:.40}: {answer}");
     }

@@ -238,7 +238,7 @@ impl Sink<'_> {
     fn take_in(&self, event: &Bytes) {
         if let Some(OfResources::Updated(uri)) = message::of_resources(event) {
             if (self.published)(&uri) {
-                self.feed.announce(Announced::Updated(uri.into()));
+                self.feed.announce(&Announced::Updated(uri.into()));
             }
             return;
         }
@@ -247,7 +247,7 @@ impl Sink<'_> {
             if let Sent::Log { level, logger, data } = sent
                 && let Some(message) = relay::log(level, logger.as_ref(), &data)
             {
-                self.feed.announce(Announced::Log(level, message.into()));
+                self.feed.announce(&Announced::Log(level, message.into()));
             }
         }
     }
