@@ -159,6 +159,7 @@ fn context<'a>(
         trace: None,
         relay: None,
         input: None,
+        query: None,
         offload: gateway.offload(&watch.id),
         memory,
     }

@@ -20,7 +20,7 @@ fn plan(http: Value) -> Result<RequestPlan, InvalidService> {
 }
 
 fn render(http: Value, args: &str) -> Result<Rendered<'static>, UpstreamError> {
-    Box::leak(Box::new(plan(http).unwrap())).render(&arguments(args), None)
+    Box::leak(Box::new(plan(http).unwrap())).render(&arguments(args), None, None)
 }
 
 /// Path and query, or what is said about the argument.

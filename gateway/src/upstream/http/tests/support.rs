@@ -208,6 +208,7 @@ pub(crate) fn context<'a>(
         trace: None,
         relay: None,
         input: None,
+        query: None,
         offload,
         memory,
     }
