@@ -50,6 +50,7 @@ use crate::yaml::Node;
 use crate::{Diagnostic, Loaded, ParsedFile, Resource};
 pub use bundle::Bundled;
 pub use pause::{Paused, pause};
+pub use source::graphql::{GraphQlDocuments, examine_graphql};
 pub use source::openapi::{ApiReport, ApiTool, examine_api};
 
 /// The inputs of the compile step besides the resources.

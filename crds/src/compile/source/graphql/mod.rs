@@ -7,6 +7,8 @@ mod input;
 mod introspection;
 mod operations;
 mod output;
+mod prune;
+mod report;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -26,11 +28,13 @@ use tamis_schema::Patterns;
 
 pub(crate) use self::fields::Selection;
 use self::input::Inputs;
+pub use self::report::{GraphQlDocuments, examine_graphql};
 use self::selection::{Selector, Types};
 pub(crate) use self::text::Document;
 use self::text::Text;
 use super::{Converted, LeftOut};
 use crate::Diagnostic;
+use crate::diagnostic::Severity;
 
 /// The most tools of one service.
 const MAX_SERVICE_TOOLS: usize = crate::definitions::MAX_TOOLS as usize;
@@ -125,11 +129,11 @@ pub(crate) fn convert(source: Source<'_>, selection: Selection<'_>) -> Conversio
         Ok(text) => text,
         Err(finding) => return failed(vec![finding]),
     };
-    let schema = match parse(&text) {
-        Ok(schema) => schema,
+    let (schema, findings) = match parse(&text) {
+        Ok(parsed) => parsed,
         Err(findings) => return failed(findings),
     };
-    let mut conversion = Conversion::default();
+    let mut conversion = Conversion { findings, ..Conversion::default() };
     let mut bytes = 0;
     if let Some(document) = source.operations {
         match operations::convert(&schema, document) {
@@ -165,16 +169,31 @@ fn size(tool: &ServiceTool) -> usize {
     query + tool.input_schema.as_str().len() + tool.output_schema.as_ref().map_or(0, |schema| schema.as_str().len())
 }
 
-/// Parses and validates a schema.
-fn parse(text: &Text<'_>) -> Result<Valid<Schema>, Vec<Diagnostic>> {
+/// Parses and validates a schema. Also returns what is only a warning: published schemas define a field twice, and then the first
+/// definition counts, as it does for servers.
+fn parse(text: &Text<'_>) -> Result<(Valid<Schema>, Vec<Diagnostic>), Vec<Diagnostic>> {
     let remedy = "correct the schema";
-    let schema = parser().parse_schema(text.text.clone(), "schema");
-    let schema = schema.map_err(|found| text.mistakes(&found.errors, remedy))?;
+    let (schema, warnings) = match parser().parse_schema(text.text.clone(), "schema") {
+        Ok(schema) => (schema, Vec::new()),
+        Err(found) => {
+            let mut findings = text.mistakes(&found.errors, remedy);
+            if !found.errors.iter().all(|finding| is_repeated_field(&finding.error.to_string())) {
+                return Err(findings);
+            }
+            findings.iter_mut().for_each(|finding| finding.severity = Severity::Warning);
+            (found.partial, findings)
+        }
+    };
     if schema.schema_definition.query.is_none() {
         let message = "the schema has no query type";
         return Err(vec![text.error(None, message, "define `type Query`, or name another in `schema`")]);
     }
-    schema.validate().map_err(|found| text.mistakes(&found.errors, remedy))
+    let schema = schema.validate().map_err(|found| text.mistakes(&found.errors, remedy))?;
+    Ok((schema, warnings))
+}
+
+fn is_repeated_field(message: &str) -> bool {
+    message.starts_with("duplicate definitions for the `") && message.contains("` field of ")
 }
 
 fn parser() -> Parser {

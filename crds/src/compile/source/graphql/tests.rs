@@ -200,7 +200,7 @@ fn mistakes_are_reported_where_they_are() {
         ("type Query {\n  a: Strng\n}", "schema.graphql:2:6: error"),
         ("type A { b: Int }", "schema.graphql:1:1: error: the schema has no query type"),
         ("type Query { a: Int } type Query { b: Int }", "schema.graphql:1:28: error"),
-        ("type Query { a(b: Query): Int }", "schema.graphql:1:19: error"),
+        ("type Query { a(b: Query): Int }", "schema.graphql:1:16: error"),
         ("type Query { a: Int } query b { a }", "schema.graphql:1:23: error"),
         ("type Query implements Node { a: Int } interface Node { id: ID! }", "schema.graphql:1:"),
         ("type Query { a: Int", "schema.graphql:1:20: error"),
@@ -311,4 +311,53 @@ fn the_result_of_introspection_is_a_schema() {
         assert!(json.contains(from));
         assert_eq!(errors(&conversion(&json.replace(from, to), None, None)).len(), 1, "{to}");
     }
+}
+
+#[test]
+fn an_import_keeps_what_the_tools_need() {
+    let import = |schema: &str, include: &[&str], operations: Option<&str>, depth| {
+        let include: Vec<String> = include.iter().map(|&one| one.to_owned()).collect();
+        let operations = operations.map(|text| ("o.graphql", text.as_bytes()));
+        let documents = GraphQlDocuments { schema: ("s.graphql", schema.as_bytes()), operations };
+        examine_graphql(documents, (!include.is_empty()).then_some(&include), depth)
+    };
+    let report = import(SCHEMA, &["user", "Mutation.remove", "nothing"], None, 1);
+    assert_eq!(report.unmatched, ["nothing"]);
+    assert_eq!(report.unselected, 9);
+    let pruned = report.pruned.expect("it is a schema");
+    for gone in ["teams", "Hit", "Filter", "Order", "search", "AddInput", "Subscription", "Team", "Node", "DateTime"] {
+        assert!(!pruned.contains(gone), "{gone}: {pruned}");
+    }
+    for kept in ["The login.", "picture(size: Int!)", "remove(id: ID!): Boolean!", "login: String!", "A user."] {
+        assert!(pruned.contains(kept), "{kept}: {pruned}");
+    }
+    // What is pruned becomes the same tools, and is pruned no further.
+    let again = import(&pruned, &["user", "Mutation.remove"], None, 1);
+    assert_eq!(again.pruned.as_ref(), Some(&pruned));
+    let report = import(SCHEMA, &["user", "search", "Mutation.*"], None, 2);
+    let pruned = report.pruned.expect("it is a schema");
+    let again = import(&pruned, &["user", "search", "Mutation.*"], None, 2);
+    assert_eq!((&again.tools, again.pruned.as_ref()), (&report.tools, Some(&pruned)));
+    let deeper = import(SCHEMA, &["user", "node"], None, 2).pruned.expect("it is a schema");
+    assert!(deeper.contains("type Team implements Node") && deeper.contains("interface Node"), "{deeper}");
+    let operations = "query a { user(login: \"x\") { team { members(first: 1) { login } } } }";
+    let report = import(SCHEMA, &[], Some(operations), 1);
+    let pruned = report.pruned.expect("it is a schema");
+    assert!(pruned.contains("members(first: Int!)") && !pruned.contains("teams"), "{pruned}");
+    let again = import(&pruned, &[], Some(operations), 1);
+    assert_eq!((&again.tools, again.pruned.as_ref()), (&report.tools, Some(&pruned)));
+    assert!(import("type Query {", &[], None, 1).findings.iter().any(Diagnostic::is_error));
+}
+
+#[test]
+fn of_a_field_that_is_defined_twice_the_first_counts() {
+    let converted = conversion("type Query { a: Int\n  a: String\n b: Int }", None, None);
+    let findings: Vec<String> = converted.findings.iter().map(ToString::to_string).collect();
+    assert!(
+        findings.len() == 1 && findings[0].starts_with("schema.graphql:2:3: warning: duplicate definitions"),
+        "{findings:?}"
+    );
+    assert_eq!(converted.tools.len(), 2);
+    let wrong = conversion("type Query { a: Int a: Int } type Query { b: Int }", None, None);
+    assert!(wrong.findings.iter().all(Diagnostic::is_error), "{:?}", wrong.findings);
 }

@@ -396,3 +396,33 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_query_is_constant_and_arguments_are_its_variables() {
+    let query = "query call($a:String,$b:[Int!]){call(a:$a,b:$b){a}}";
+    let http = json!({
+        "method": "POST", "path": "", "graphql": {"query": query, "field": "call"},
+        "request": {"body": {"variables": {"a": "{a}", "b": "{b}"}}},
+    });
+    let table = [
+        ("{}", r#"{"variables":{}}"#),
+        (r#"{"a": null}"#, r#"{"variables":{"a":null}}"#),
+        (r#"{"a": "\"}) { other } #", "b": [1.0, 2e5]}"#, r#"{"variables":{"a":"\"}) { other } #","b":[1.0, 2e5]}}"#),
+        (r#"{"a": "{b}{a}", "b": "{a}"}"#, r#"{"variables":{"a":"{b}{a}","b":"{a}"}}"#),
+        (r#"{"a": "\u0022,\"query\":\"x"}"#, r#"{"variables":{"a":"\u0022,\"query\":\"x"}}"#),
+    ];
+    let quoted = serde_json::Value::from(query).to_string();
+    for (args, variables) in table {
+        let body = render(http.clone(), args).unwrap().body.unwrap();
+        assert_eq!(body, format!("{{\"query\":{quoted},{}", &variables[1..]), "{args}");
+    }
+    let parsed = plan(http.clone()).unwrap();
+    let rendered = parsed.render(&arguments(r#"{"a": "x"}"#), None, Some("\"{ other }\"")).unwrap();
+    assert_eq!(rendered.body.unwrap(), r#"{"query":"{ other }","variables":{"a":"x"}}"#);
+    // Without an object the query would have no place.
+    for body in [json!(null), json!({}), json!([1]), json!("{a}"), json!({"variables": "{a}"})] {
+        let mut broken = http.clone();
+        broken["request"]["body"] = body.clone();
+        assert!(plan(broken).is_err(), "{body}");
+    }
+}
