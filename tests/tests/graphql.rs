@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use tamis_tests::documents::Folder;
+use tamis_tests::documents::{Folder, copy_folder};
 use tamis_tests::servers::Yoga;
-use tamis_tests::{Era, Gateway, Rpc};
+use tamis_tests::{Era, Gateway, Options, Rpc, root};
 
 /// A small part of GitHub's schema, as a team would write it into its manifest.
 const MANIFEST: &str = r#"apiVersion: tamis.dev/v1alpha1
@@ -183,6 +183,55 @@ async fn errors_next_to_data_are_a_warning_or_nothing() -> Result<()> {
     assert_eq!(answer["result"]["isError"], true);
     assert!(!answer.to_string().contains("Could not resolve"), "{answer}");
     Ok(())
+}
+
+/// `examples/graphql`, with the server in place of GitHub's.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_publishes_a_schema_twice() -> Result<()> {
+    let server = Yoga::start().await?;
+    let folder = Folder::new()?;
+    let here = |text: &str| text.replace("https://api.github.com/graphql", &server.url());
+    copy_folder(&root().join("examples/graphql"), folder.path(), &here)?;
+    let environment = vec![("TAMIS_SECRET_GITHUB_TOKEN".to_owned(), "t0ken-9c1d".to_owned())];
+    let gateway = Gateway::with(folder.path(), &Options { environment, ..Options::default() }).await?;
+    let (internal, partner) = (rpc(&gateway, "github-graphql-internal")?, rpc(&gateway, "github-graphql-partner")?);
+    let octocat = json!({"login": "octocat"});
+    let text = internal.call("user", &octocat).await?.text_block()?;
+    let expected = r#"{"login":"octocat","name":"User.name","company":"User.company","followers":10,"status":"UserStatus.message"}"#;
+    assert_eq!(text, expected);
+    let query =
+        "query user($login:String!){user(login:$login){company followers{totalCount}login name status{message}}}";
+    assert_eq!(last(&server).await?["query"], query);
+    assert_eq!(server.seen().await?[0]["authorization"], "Bearer t0ken-9c1d");
+    let text = internal.call("latestFollowers", &octocat).await?.text_block()?;
+    assert_eq!(text, r#"{"login":"octocat","picture":"User.avatarUrl","followers":["User.login","User.login"]}"#);
+    let star = json!({"input": {"starrableId": "R_1", "clientMutationId": "c"}});
+    let text = internal.call("addStar", &star).await?.text_block()?;
+    assert!(text.starts_with(r#"{"call":"#), "{text}");
+    let text = partner.call("user", &octocat).await?.text_block()?;
+    assert_eq!(text, r#"{"login":"octocat","name":"User.name"}"#);
+    assert_eq!(last(&server).await?["query"], "query user($login:String!){user(login:$login){login name}}");
+    // A saved schema changes the tools; one with a mistake does not.
+    let file = "github.operations.graphql";
+    let operations = std::fs::read_to_string(folder.path().join(file))?;
+    folder.replace(file, &operations.replace("latestFollowers", "newestFollowers"))?;
+    shows(&internal, "newestFollowers").await?;
+    folder.replace(file, "query newestFollowers { nothing }")?;
+    folder.replace(file, &operations.replace("latestFollowers", "followers"))?;
+    shows(&internal, "followers").await
+}
+
+/// Waits until an exposition lists a tool.
+async fn shows(rpc: &Rpc, name: &str) -> Result<()> {
+    let began = std::time::Instant::now();
+    loop {
+        let tools = list(rpc).await?;
+        if tools.iter().any(|tool| tool["name"] == name) {
+            return Ok(());
+        }
+        ensure!(began.elapsed() < std::time::Duration::from_secs(20), "{tools:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
 }
 
 /// Whatever an argument holds, the query and the place of the request stay, and the value arrives as it was sent.
