@@ -60,7 +60,9 @@ fn with_apis(mut files: Vec<ParsedFile>) -> Vec<ParsedFile> {
         let document = api_document(Path::new(&name));
         match index {
             // The file is valid, but no such document: the compile step says so.
-            Some(index) if !files[index].is_broken() => files[index].resources.apis.push(document.into()),
+            Some(index) if !files[index].is_broken() && !files[index].foreign => {
+                files[index].resources.apis.push(document.into());
+            }
             Some(index) => files[index] = api::file(document),
             None => files.push(api::file(document)),
         }

@@ -65,10 +65,14 @@ pub(super) fn compile<'s>(
     }
     let mut queries = queries.filter(|_| is_readable)?;
     for (name, spec) in overrides {
-        if let Some(new) = &spec.name {
-            queries.rename(name, new);
+        // Its filter reads a part of the field, so that its paths begin elsewhere.
+        if spec.response.as_ref().is_some_and(|response| response.extract.is_some()) {
+            queries.forget(name);
         }
     }
+    // Two tools may swap their names.
+    let renamed: Vec<_> = overrides.iter().filter_map(|(name, spec)| Some((name, spec.name.as_ref()?))).collect();
+    queries.rename(&renamed);
     Some(Compiled { source: HttpSource { base_url: url.clone(), auth }, tools, queries })
 }
 

@@ -50,7 +50,7 @@ impl Reads {
                 Index::At(_) => read.add(below),
                 Index::End => {}
                 Index::None => {
-                    read.add(&Self::Parts(Parts { names: [(name.clone(), below.clone())].into(), each: None }))
+                    read.add(&Self::Parts(Parts { names: [(name.clone(), below.clone())].into(), each: None }));
                 }
             }
         }

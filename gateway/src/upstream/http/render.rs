@@ -94,7 +94,11 @@ impl RequestPlan {
             template: path.into(),
             defaults: call.defaults.clone(),
             origin: Arc::clone(origin),
-            prefix: base.path().trim_end_matches('/').into(),
+            // A GraphQL endpoint is the whole path, and some servers know it only with its slash.
+            prefix: match &call.graphql {
+                Some(_) => base.path().into(),
+                None => base.path().trim_end_matches('/').into(),
+            },
             path: Path::parse(field, path, call, &known)?,
             query: Query::parse(field, inline, (tool, call), auth.and_then(AuthPlan::query_parameter), &known)?,
             headers: Headers::parse(field, (tool, call), media_type, origin, &known)?,

@@ -103,7 +103,7 @@ impl<'s> Inputs<'s> {
     }
 
     fn value(&mut self, input: &Input<'_>, may_be_null: bool) -> Result<String, String> {
-        let mut text = self.ty(input.ty, may_be_null, 0);
+        let mut text = self.ty(input.ty, may_be_null);
         let own = input.description.map(str::trim).filter(|text| !text.is_empty());
         let scalar = match self.schema.types.get(input.ty.inner_named_type()) {
             Some(ExtendedType::Scalar(scalar)) if !is_built_in(&scalar.name) => Some(&scalar.name),
@@ -129,7 +129,7 @@ impl<'s> Inputs<'s> {
     }
 
     /// Returns the members of a type's schema. `may_be_null`: whether a nullable type accepts null.
-    fn ty(&mut self, ty: &Type, may_be_null: bool, depth: usize) -> String {
+    fn ty(&mut self, ty: &Type, may_be_null: bool) -> String {
         let accepts_null = may_be_null && !ty.is_non_null();
         let null = if accepts_null { ",\"null\"" } else { "" };
         let one = |name: &str| {
@@ -137,7 +137,7 @@ impl<'s> Inputs<'s> {
         };
         if let Type::List(item) | Type::NonNullList(item) = ty {
             // The parser bounds the depth of types.
-            return format!("{},\"items\":{{{}}}", one("array"), self.ty(item, true, depth + 1));
+            return format!("{},\"items\":{{{}}}", one("array"), self.ty(item, true));
         }
         let name = ty.inner_named_type();
         match (name.as_str(), self.schema.types.get(name)) {

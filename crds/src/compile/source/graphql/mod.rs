@@ -89,11 +89,15 @@ impl fmt::Debug for Queries {
 }
 
 impl Queries {
-    /// Notes that an override renames a tool.
-    pub(crate) fn rename(&mut self, from: &str, to: &str) {
-        if let Some(tool) = self.tools.remove(from) {
-            self.tools.insert(to.to_owned(), tool);
-        }
+    /// Leaves a tool with the query of the service.
+    pub(crate) fn forget(&mut self, tool: &str) {
+        self.tools.remove(tool);
+    }
+
+    /// Notes that overrides rename tools, from one name to another.
+    pub(crate) fn rename(&mut self, names: &[(&String, &String)]) {
+        let taken: Vec<_> = names.iter().map(|(from, to)| ((*to).clone(), self.tools.remove(*from))).collect();
+        self.tools.extend(taken.into_iter().filter_map(|(to, tool)| Some((to, tool?))));
     }
 
     /// Returns the query of a tool whose filter reads a part of the output. `None` for a tool that is an operation, whose query
@@ -104,6 +108,10 @@ impl Queries {
             return None;
         }
         let types = Types::new(&self.schema);
+        // What a filter reads of a list of lists is not known.
+        if ty.is_list() && ty.item_type().is_list() {
+            return None;
+        }
         // An object with such a member may be text, so that everything else of it matters.
         if types.has_field(ty.inner_named_type(), "raw") {
             return None;

@@ -418,6 +418,7 @@ fn a_query_is_constant_and_arguments_are_its_variables() {
     }
     let parsed = plan(http.clone()).unwrap();
     let rendered = parsed.render(&arguments(r#"{"a": "x"}"#), None, Some("\"{ other }\"")).unwrap();
+    assert_eq!(rendered.target.path_and_query().to_string(), "/v1/", "an endpoint may end with a slash");
     assert_eq!(rendered.body.unwrap(), r#"{"query":"{ other }","variables":{"a":"x"}}"#);
     // Without an object the query would have no place.
     for body in [json!(null), json!({}), json!([1]), json!("{a}"), json!({"variables": "{a}"})] {
