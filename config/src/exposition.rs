@@ -121,6 +121,10 @@ pub struct ExpositionTool {
     /// The ToolsFilters resource that the filter comes from, `namespace/name`, or `manifest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter_set: Option<String>,
+    /// For a GraphQL tool: the query that asks for what the filter reads, in place of the service's. Not sent for a caller who
+    /// asks for the unfiltered output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<Arc<str>>,
 }
 
 impl ExpositionTool {

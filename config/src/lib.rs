@@ -39,8 +39,8 @@ pub use pattern::{NamePatterns, is_tool_name, matches_pattern, selects};
 pub use reason::{Condition, Reason};
 pub use same_json::{same_annotations, same_json};
 pub use service::{
-    Alias, ArgumentStyle, Auth, AuthKind, BodyTemplate, Call, CredentialRef, Digest, HttpCall, HttpSource, McpCall,
-    McpSource, Pagination, PaginationKind, ProgramSource, RequestTemplate, Retry, Risk, SentCredential,
+    Alias, ArgumentStyle, Auth, AuthKind, BodyTemplate, Call, CredentialRef, Digest, GraphQlCall, HttpCall, HttpSource,
+    McpCall, McpSource, Pagination, PaginationKind, ProgramSource, RequestTemplate, Retry, Risk, SentCredential,
     ServiceDocument, ServiceTool, Source,
 };
 pub use snapshot::{Snapshot, Stopped};

@@ -106,8 +106,17 @@ impl ServiceDocument {
         match (&self.source, &self.called(tool)?.call) {
             (Source::Http(source), Call::Http(call)) => {
                 let HttpSource { base_url, auth: _ } = source;
-                let HttpCall { method: _, path, defaults: _, request, extract: _, auth: _, retry: _, error_mapping: _ } =
-                    &**call;
+                let HttpCall {
+                    method: _,
+                    path,
+                    defaults: _,
+                    request,
+                    extract: _,
+                    auth: _,
+                    retry: _,
+                    error_mapping: _,
+                    graphql: _,
+                } = &**call;
                 let RequestTemplate { path_params: _, query: _, headers, body: _, form: _, styles: _, separators: _ } =
                     request;
                 let auth = source.auth_of(call)?;
@@ -410,6 +419,23 @@ pub struct HttpCall {
     /// Status code to the text that the caller gets for it.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub error_mapping: IndexMap<u16, String>,
+    /// Set if the call is a GraphQL request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graphql: Option<GraphQlCall>,
+}
+
+/// What makes an HTTP call a GraphQL request. The body is `{"query": .., "variables": {..}}`, and the template of the body gives all
+/// of it but the query, which is constant: an argument is never a part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GraphQlCall {
+    /// The text of one operation with the fragments that it uses. An exposition whose filter reads less has another text:
+    /// [`crate::ExpositionTool::query`].
+    pub query: String,
+    /// The name, in answers, of the operation's only root field. Its value is the output. Absent for an operation with several
+    /// root fields, whose output is all of `data`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
 }
 
 /// How a list or an object is written into a query. Every style but `repeat` and `comma` needs format version 4.

@@ -6,15 +6,16 @@
 //! Version 3 added MCP servers as the source of a service.
 //!
 //! Version 4 added bundles, expositions that are called through bundles only, MCP servers whose tools are published as they
-//! are listed (`follow`), headers of MCP servers, prompts and resources, how long clients may keep lists, programs as the source of a service, and what requests
-//! of OpenAPI operations need: forms, separators in paths, and the styles `space`, `pipe`, `deep` and `json`.
+//! are listed (`follow`), headers of MCP servers, prompts and resources, how long clients may keep lists, programs as the source of a
+//! service, and what requests of OpenAPI operations need: forms, separators in paths, and the styles `space`, `pipe`, `deep` and
+//! `json`. It added GraphQL requests, and the queries of expositions.
 //!
 //! Everything is destructured: a field does not compile until it is placed in a version here.
 
 use tamis_engine::{BudgetSpec, FilterSpec, FormatSpec, OutputSpec, ToolFilter};
 
 use crate::{
-    Access, ArgumentStyle, Call, CallLimits, ExpositionDocument, ExpositionTool, McpSource, RequestTemplate,
+    Access, ArgumentStyle, Call, CallLimits, ExpositionDocument, ExpositionTool, HttpCall, McpSource, RequestTemplate,
     ServiceContent, ServiceDocument, ServiceTool, Source, TokenSettings,
 };
 
@@ -50,7 +51,20 @@ fn tool_version(tool: &ServiceTool) -> u32 {
         call,
     } = tool;
     match call {
-        Call::Http(call) => request_version(&call.request),
+        Call::Http(call) => {
+            let HttpCall {
+                method: _,
+                path: _,
+                defaults: _,
+                request,
+                extract: _,
+                auth: _,
+                retry: _,
+                error_mapping: _,
+                graphql,
+            } = &**call;
+            if graphql.is_some() { 4 } else { request_version(request) }
+        }
         Call::Alias(_) => FIRST_VERSION,
         Call::Mcp(_) => 3,
     }
@@ -100,12 +114,13 @@ pub fn lowest_version(document: &ExpositionDocument) -> u32 {
     let content = if content.is_empty() && *list_ttl_ms == 0 { FIRST_VERSION } else { 4 };
     let own = *tokens != TokenSettings::default() || inputs.is_some() || !answers.is_none();
     let second = if own || tools.values().any(tool_is_second) { 2 } else { FIRST_VERSION };
+    let second = if tools.values().any(|tool| tool.query.is_some()) { 4 } else { second };
     second.max(access).max(follow).max(content)
 }
 
 /// Returns whether a published tool uses a field of version 2.
 fn tool_is_second(tool: &ExpositionTool) -> bool {
-    let ExpositionTool { filter, filter_set: _ } = tool;
+    let ExpositionTool { filter, filter_set: _, query: _ } = tool;
     match filter.as_deref() {
         None => false,
         Some(ToolFilter::Single(filter)) => filter_is_second(filter),

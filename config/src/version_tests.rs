@@ -76,6 +76,14 @@ fn a_document_carries_the_lowest_version_that_expresses_it() {
 }
 
 #[test]
+fn a_query_of_an_exposition_needs_version_4() {
+    let mut document = document(&json!({}), &json!({})).at_lowest_version();
+    assert_eq!(document.format_version, 1);
+    document.tools["get"].query = Some("{ a }".into());
+    assert_eq!(document.at_lowest_version().format_version, 4);
+}
+
+#[test]
 fn a_service_carries_the_lowest_version_that_expresses_it() {
     let http = json!({"http": {"baseUrl": "https://a.example"}});
     let mcp = json!({"mcp": {"url": "https://a.example/mcp", "auth": {"type": "none"}}});
@@ -97,6 +105,7 @@ fn a_service_carries_the_lowest_version_that_expresses_it() {
         (4, &http, vec![&json!({"http": {"method": "GET", "path": "/", "request": {"styles": {"a": "pipe"}}}})]),
         (4, &http, vec![&json!({"http": {"method": "GET", "path": "/", "request": {"separators": {"a": ","}}}})]),
         (4, &http, vec![&json!({"http": {"method": "POST", "path": "/", "request": {"form": {"a": "{a}"}}}})]),
+        (4, &http, vec![&json!({"http": {"method": "POST", "path": "", "graphql": {"query": "{ a }"}}})]),
     ] {
         let tool = |call: &Value| json!({"inputSchema": {"type": "object"}, "call": call});
         let tools: serde_json::Map<_, _> =

@@ -21,8 +21,8 @@ mod tighten;
 pub mod yaml;
 
 pub use compile::{
-    ApiReport, ApiTool, Bundled, Compilation, CompileEnv, Degraded, Part, Paused, compile, diagnose, diagnose_part,
-    examine_api, pause,
+    ApiReport, ApiTool, Bundled, Compilation, CompileEnv, Degraded, GraphQlDocuments, Part, Paused, compile, diagnose,
+    diagnose_part, examine_api, examine_graphql, pause,
 };
 pub use diagnostic::{Diagnostic, Severity};
 pub use import::import;

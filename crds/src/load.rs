@@ -25,9 +25,10 @@ pub struct Loaded {
     pub files: Vec<ParsedFile>,
 }
 
-/// Reads files, and folders with all their `*.yaml`, `*.yml` and `*.json` files, in the order of their names.
+/// Reads files, and folders with all their `*.yaml`, `*.yml`, `*.json`, `*.graphql`, `*.graphqls` and `*.gql` files, in the order of
+/// their names.
 ///
-/// OpenAPI documents that manifests name are read too, up to [`MAX_API_BYTES`].
+/// OpenAPI and GraphQL documents that manifests name are read too, up to [`MAX_API_BYTES`].
 ///
 /// Hidden files, temporary files of editors and the `..data` links of mounted ConfigMaps are skipped. A file that is named
 /// itself is read whatever its name. A file that several paths lead to is read once, under the first path.
@@ -48,7 +49,7 @@ pub fn load(paths: &[PathBuf]) -> Loaded {
     Loaded::of(with_apis(files))
 }
 
-/// Reads the OpenAPI documents that manifests name and that were not read as such: the folder was not, they are larger than other
+/// Reads the documents that manifests name and that were not read as such: the folder was not, they are larger than other
 /// documents may be, or they have an error.
 fn with_apis(mut files: Vec<ParsedFile>) -> Vec<ParsedFile> {
     for name in api::named(files.iter().map(|file| &file.resources)) {
@@ -58,8 +59,10 @@ fn with_apis(mut files: Vec<ParsedFile>) -> Vec<ParsedFile> {
         }
         let document = api_document(Path::new(&name));
         match index {
-            // The file is valid, but no OpenAPI document: the compile step says so.
-            Some(index) if !files[index].is_broken() => files[index].resources.apis.push(document.into()),
+            // The file is valid, but no such document: the compile step says so.
+            Some(index) if !files[index].is_broken() && !files[index].foreign => {
+                files[index].resources.apis.push(document.into());
+            }
             Some(index) => files[index] = api::file(document),
             None => files.push(api::file(document)),
         }
@@ -113,7 +116,7 @@ pub fn is_document(name: &str) -> bool {
     !name.starts_with('.')
         && !name.starts_with('#')
         && !name.ends_with('~')
-        && matches!(ending.as_deref(), Some("yaml" | "yml" | "json"))
+        && matches!(ending.as_deref(), Some("yaml" | "yml" | "json" | "graphql" | "graphqls" | "gql"))
 }
 
 /// Returns the files that [`load`] would read, without reading them.

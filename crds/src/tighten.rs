@@ -37,7 +37,9 @@ pub fn tighten(
         Some(tool) => {
             // A filter was checked under its own enforcement.
             if sinks || looser(tool, now) {
-                *now = tool.clone();
+                // A query of another version of the service may not fit this one.
+                let query = tool.query.clone().filter(|_| previous.service == next.service);
+                *now = ExpositionTool { query, ..tool.clone() };
             }
             true
         }
@@ -87,6 +89,7 @@ mod tests {
                     serde_json::from_value(serde_json::json!({ "retain": [path] })).expect("is a filter")
                 }),
                 filter_set: filter.map(|(set, _)| set.to_owned()),
+                query: None,
             };
             (name.to_owned(), tool)
         };

@@ -39,7 +39,7 @@ pub use outcome::{
     Budget, BudgetReport, Bytes, Call, Filtered, Input, Parts, Refused, Report, Stage, Structured, TokenReport, Warning,
 };
 pub use pages::{Page, PageError, PageInput, PageInputs, PageRequest};
-pub use program::{ItemForm, ItemForms, Program};
+pub use program::{ItemForm, ItemForms, Program, ReadParts, Reads};
 pub use spec::{
     BudgetSpec, ChunksSpec, CompactSpec, FilterSpec, FormatSpec, OutputSpec, PatchSpec, StrategyFields, StrategySpec,
     TestSpec, TextSpec, ToolFilter, ToonSpec,

@@ -35,6 +35,7 @@ pub const WITHOUT_CLUSTER: &[&str] = &[
     "docs/prompts-resources.md",
     "docs/mcp-programs.md",
     "docs/openapi.md",
+    "docs/graphql.md",
 ];
 /// Pages that a test follows with a Kubernetes API server.
 pub const OF_CLUSTER: &[&str] =

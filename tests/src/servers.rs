@@ -1,4 +1,4 @@
-//! Published MCP servers that tests call.
+//! Published servers that tests call.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use tokio::process::{Child, Command};
 
-use crate::{Port, root, tool};
+use crate::{Port, node, root, tool};
 
 /// What the environment of [`Everything`] holds, and no caller may see.
 pub const SECRET: &str = "hush-6b1f";
@@ -95,6 +95,56 @@ impl Orders {
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/mcp", self.port.number())
+    }
+}
+
+/// `graphql-yoga` over GitHub's schema, on loopback. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Yoga {
+    _process: Child,
+    port: Port,
+}
+
+impl Yoga {
+    /// Starts it, and waits until it listens.
+    ///
+    /// # Errors
+    /// It is not installed, or does not listen within a minute.
+    pub async fn start() -> Result<Self> {
+        let folder = root().join("tests/graphql");
+        let package = folder.join("node_modules/graphql-yoga");
+        ensure!(package.exists(), "{} is not installed: run `cargo xtask tools`", package.display());
+        let port = Port::reserve()?;
+        let process = Command::new(node()?)
+            .arg(folder.join("server.mjs"))
+            .env("PORT", port.number().to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        listens(&port).await?;
+        Ok(Self { _process: process, port })
+    }
+
+    /// Returns the number of its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    /// Returns the address of its endpoint.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/graphql", self.port())
+    }
+
+    /// Returns the requests that it has received: `method`, `url`, `authorization` and `body` of each.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn seen(&self) -> Result<Vec<serde_json::Value>> {
+        let url = format!("http://127.0.0.1:{}/seen", self.port());
+        Ok(reqwest::get(url).await?.json().await?)
     }
 }
 

@@ -1,5 +1,5 @@
 //! The tools that the tests need and cargo does not provide, installed into `.tools/` from the lock files in
-//! `tests/clients/`, `tests/servers/`, `tests/toon/` and `tests/cluster/`.
+//! `tests/clients/`, `tests/servers/`, `tests/toon/`, `tests/graphql/` and `tests/cluster/`.
 //!
 //! Each tool has its own folder with a stamp, the text of its lock files. If the stamp is unchanged, the tool is
 //! installed.
@@ -41,7 +41,7 @@ const PYTHON: &[(&str, &str)] =
     &[("python1", "python1.txt"), ("python2", "python2.txt"), (CARGO_TOOLS, "cargo-tools.txt")];
 /// Folders of Node packages, and the folders of their lock files.
 const NODE_PACKAGES: &[(&str, &str)] =
-    &[("node", "tests/clients"), ("servers", "tests/servers"), ("toon", "tests/toon")];
+    &[("node", "tests/clients"), ("servers", "tests/servers"), ("toon", "tests/toon"), ("graphql", "tests/graphql")];
 const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 
 /// Installs the agents whose command lines read what `tamis connect` writes: some 860 MB.

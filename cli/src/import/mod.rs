@@ -4,6 +4,7 @@ mod client;
 mod compare;
 mod events;
 mod files;
+mod graphql;
 mod listing;
 mod manifest;
 mod mcp;
@@ -17,14 +18,15 @@ use std::process::ExitCode;
 
 use crate::logging::LogArgs;
 
-/// Make documents of Tamis out of documents of other products, of an MCP server's tools, or of an OpenAPI document.
+/// Make documents of Tamis out of documents of other products, of an MCP server's tools, or of an OpenAPI document or a GraphQL
+/// schema.
 ///
 /// `tamis serve`, `validate` and `filter` read documents of reShapr and kimbap as they are, but a cluster accepts only documents
 /// of tamis.dev. `import reshapr` and `import kimbap` print them to standard output. Findings go to standard error; if one is an
 /// error, nothing is printed. Labels and annotations are kept, comments are not.
 ///
 /// `import mcp` asks an MCP server for its tools and writes a ServiceManifest that pins them. `import openapi` writes one of an
-/// OpenAPI document.
+/// OpenAPI document, and `import graphql` one of a GraphQL schema.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -33,6 +35,7 @@ Examples:
   tamis import kimbap github.yaml
   tamis import mcp https://mcp.example.com/mcp -o tickets.yaml
   tamis import openapi petstore.yaml -o api
+  tamis import graphql schema.graphql --base-url https://api.example.com/graphql -o api
 
 Exit codes:
   0  converted (warnings do not count)
@@ -58,6 +61,7 @@ Examples:
     Kimbap(files::Args),
     Mcp(mcp::Args),
     Openapi(openapi::Args),
+    Graphql(graphql::Args),
 }
 
 /// Runs the import that the arguments name.
@@ -66,6 +70,7 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         From::Reshapr(args) | From::Kimbap(args) => files::run(args, log),
         From::Mcp(args) => mcp::run(args),
         From::Openapi(args) => openapi::run(args),
+        From::Graphql(args) => graphql::run(args),
     }
 }
 

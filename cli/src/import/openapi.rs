@@ -18,12 +18,14 @@ use crate::{note, output};
 
 /// The longest time in which a document is downloaded.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// What becomes tools.
+const OPERATIONS: &str = "operations";
 
 /// Make a ServiceManifest of an OpenAPI document (3.0 to 3.2)
 ///
 /// Writes NAME.yaml, and next to it NAME.openapi.json: the document, pruned to the operations that become tools and what they
 /// refer to. Prints how many operations became tools, and of each other one why it did not. Nothing is overwritten without
-/// --force. A gateway and the operator never download a document.
+/// --force, which also prints which tools are added, removed and changed. A gateway and the operator never download a document.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -110,17 +112,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             anyhow::ensure!(!file.exists(), "{} exists; --force replaces it", file.display());
         }
     }
+    let before = read(&document_file).ok().map(|bytes| examine_api(&document_file.to_string_lossy(), &bytes, kept));
     fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     write(&document_file, content, *force)?;
     write(&manifest_file, text.as_bytes(), *force)?;
-    output::write(summary(&report, &manifest_file, &document_file).as_bytes())?;
+    let mut said = summary(&report, OPERATIONS, &manifest_file, &document_file);
+    said.push_str(&changes(before.as_ref(), &report));
+    output::write(said.as_bytes())?;
     if report.tools.is_empty() {
         note!("warning: no operation becomes a tool");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     use std::io::Read as _;
 
     let mut bytes = Vec::new();
@@ -131,7 +136,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Downloads a document of at most [`MAX_API_BYTES`].
-async fn download(url: &str) -> anyhow::Result<Vec<u8>> {
+pub(super) async fn download(url: &str) -> anyhow::Result<Vec<u8>> {
     let client = reqwest::Client::builder().timeout(TIMEOUT).build()?;
     let response = client.get(url).send().await.and_then(reqwest::Response::error_for_status);
     let mut response = response.context("cannot download the document")?;
@@ -188,7 +193,7 @@ fn manifest(
 }
 
 /// Checks that `tamis validate` accepts both files.
-fn check((manifest, text): (&Path, &str), (document, content): (&Path, &[u8])) -> anyhow::Result<()> {
+pub(super) fn check((manifest, text): (&Path, &str), (document, content): (&Path, &[u8])) -> anyhow::Result<()> {
     let parsed = vec![
         parse_document(&manifest.to_string_lossy(), text.as_bytes()),
         parse_document(&document.to_string_lossy(), content),
@@ -199,7 +204,7 @@ fn check((manifest, text): (&Path, &str), (document, content): (&Path, &[u8])) -
     }
 }
 
-fn write(file: &Path, content: &[u8], force: bool) -> anyhow::Result<()> {
+pub(super) fn write(file: &Path, content: &[u8], force: bool) -> anyhow::Result<()> {
     let mut options = OpenOptions::new();
     let options =
         if force { options.write(true).create(true).truncate(true) } else { options.write(true).create_new(true) };
@@ -209,10 +214,11 @@ fn write(file: &Path, content: &[u8], force: bool) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn summary(report: &ApiReport, manifest: &Path, document: &Path) -> String {
+/// Says what became of a document. `what`: what becomes tools.
+pub(super) fn summary(report: &ApiReport, what: &str, manifest: &Path, document: &Path) -> String {
     let selected = report.tools.len() + report.left_out.len();
     let mut text = format!(
-        "{}, {}: {} of {selected} operations became tools\n",
+        "{}, {}: {} of {selected} {what} became tools\n",
         manifest.display(),
         document.display(),
         report.tools.len()
@@ -226,10 +232,32 @@ fn summary(report: &ApiReport, manifest: &Path, document: &Path) -> String {
         }
     }
     if report.unselected > 0 {
-        let them = if report.unselected == 1 { "operation was" } else { "operations were" };
+        let one = if what == OPERATIONS { "operation" } else { "field" };
+        let them = if report.unselected == 1 { format!("{one} was") } else { format!("{one}s were") };
         text.push_str(&format!("{} {them} not selected\n", report.unselected));
     }
     text
+}
+
+/// Says which tools a newer document adds, removes and changes; nothing without an older one.
+pub(super) fn changes(before: Option<&ApiReport>, now: &ApiReport) -> String {
+    let Some(before) = before else { return String::new() };
+    let find = |report: &ApiReport, name: &str| report.tools.iter().find(|tool| tool.name == name).cloned();
+    let mut groups: [(&str, Vec<&str>); 3] = [("added", Vec::new()), ("removed", Vec::new()), ("changed", Vec::new())];
+    for tool in &now.tools {
+        match find(before, &tool.name) {
+            None => groups[0].1.push(&tool.name),
+            Some(old) if old.digest != tool.digest => groups[2].1.push(&tool.name),
+            Some(_) => {}
+        }
+    }
+    groups[1].1 = before.tools.iter().filter(|tool| find(now, &tool.name).is_none()).map(|tool| &*tool.name).collect();
+    let said: String = groups
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(what, names)| format!("{what}: {}\n", names.join(", ")))
+        .collect();
+    if said.is_empty() { "no tool has changed\n".to_owned() } else { said }
 }
 
 #[cfg(test)]
@@ -293,7 +321,7 @@ components: {securitySchemes: {a: {type: http, scheme: bearer}}}
     fn what_happens_to_each_operation_is_said() {
         let report = examine_api("in.yaml", API.as_bytes(), Some(&["pets".to_owned()]));
         assert_eq!(
-            summary(&report, Path::new("m.yaml"), Path::new("d.json")),
+            summary(&report, OPERATIONS, Path::new("m.yaml"), Path::new("d.json")),
             "m.yaml, d.json: 1 of 2 operations became tools\nleft out POST /pets: has a body of image/png\nlistPets: without \
              cookie `c`, which is not supported\n1 operation was not selected\n"
         );

@@ -58,6 +58,7 @@ pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSi
             auth: spec.auth.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink)),
             retry: retry(spec, risk, &at.key("retry"), sink),
             error_mapping: error_mapping(spec, &at.key("errorMapping"), sink),
+            graphql: None,
         })),
     }
 }

@@ -12,9 +12,11 @@ mod egress;
 mod expose;
 mod filters;
 mod follow;
+mod graphql;
 mod groups;
 mod mcp;
 mod openapi;
+mod overrides;
 mod pause;
 mod plan;
 mod resources;
@@ -40,10 +42,15 @@ use std::sync::Arc;
 use tamis_config::{ExpositionId, Reason, Snapshot};
 
 use crate::cluster::Cluster;
-use crate::resources::{GatewayGroupSpec, ObjectName, Resources};
+use crate::origin::FieldPath;
+use crate::read::{api, excerpt};
+use crate::resources::{ApiDocument, GatewayGroupSpec, ObjectName, Resources};
+use crate::sink::DiagnosticSink;
+use crate::yaml::Node;
 use crate::{Diagnostic, Loaded, ParsedFile, Resource};
 pub use bundle::Bundled;
 pub use pause::{Paused, pause};
+pub use source::graphql::{GraphQlDocuments, examine_graphql};
 pub use source::openapi::{ApiReport, ApiTool, examine_api};
 
 /// The inputs of the compile step besides the resources.
@@ -216,13 +223,49 @@ fn run(resources: &Resources, env: &CompileEnv<'_>, incomplete: bool) -> Compila
     compilation
 }
 
+/// Returns the document in a file that a manifest names. Reports why there is none.
+fn named_file<'s>(
+    name: &str,
+    apis: &'s [Arc<ApiDocument>],
+    env: &CompileEnv<'_>,
+    at: &FieldPath,
+    sink: &mut DiagnosticSink<'s>,
+) -> Option<(&'s Arc<str>, &'s Node)> {
+    if env.cluster.is_some() {
+        let message = "names a file, and a cluster has no files next to a manifest";
+        sink.because(Reason::UnsupportedSource).error(at, message, "write the document into `inline`");
+        return None;
+    }
+    let path = match api::path(&sink.origin().file, name) {
+        Ok(path) => path,
+        Err((message, remedy)) => {
+            sink.error(at, message, remedy);
+            return None;
+        }
+    };
+    match apis.iter().find(|api| *api.file == *path).map(|api| (&api.file, &api.tree)) {
+        Some((file, Ok(node))) => Some((file, node)),
+        Some((_, Err(finding))) => {
+            sink.push((**finding).clone());
+            let remedy = "correct the document, or name another";
+            sink.error(at, format!("`{}` cannot be read", excerpt(name)), remedy);
+            None
+        }
+        None => {
+            let message = format!("`{}` is not among the files that were read", excerpt(name));
+            sink.error(at, message, "save the document there, or correct the name");
+            None
+        }
+    }
+}
+
 /// Reports names that occur twice among documents of one kind, which is an error in files.
 fn duplicate_names<S>(kind: &str, resources: &[Arc<Resource<S>>], diagnostics: &mut Vec<Diagnostic>) {
     let mut seen: BTreeMap<_, &Resource<S>> = BTreeMap::new();
     for resource in resources.iter().filter(|r| !r.unnamed) {
         if let Some(first) = seen.get(&resource.name) {
             let message = format!("{kind} {} is already defined in {}", resource.name, first.origin.place());
-            let path = crate::origin::FieldPath::default().key("metadata").key("name");
+            let path = FieldPath::default().key("metadata").key("name");
             let error = resource.origin.error(&path, message, "rename or remove one of them");
             diagnostics.push(error.because(Reason::Conflict));
         } else {

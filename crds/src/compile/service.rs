@@ -8,18 +8,19 @@ use tamis_config::{
     Digest, FIRST_VERSION, HttpSource, Reason, ServiceContent, ServiceDocument, ServiceTool, Source, is_tool_name,
     lowest_service_version,
 };
-use tamis_engine::{ResponseType, ToolFilter};
+use tamis_engine::{Reads, ResponseType, ToolFilter};
 use url::{Host, Url};
 
 use super::content::ContentIndex;
 use super::credentials::ACCOUNT_HEADERS;
 use super::custom::CustomToolsIndex;
+use super::source::graphql::Queries;
 use super::unusable::Unusables;
-use super::{CompileEnv, action, auth, duplicate_names, mcp, openapi, size};
+use super::{CompileEnv, action, auth, duplicate_names, graphql, mcp, openapi, size};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{
-    ActionSpec, ApiDocument, AuthSpec, AuthType, HttpSpec, ServiceManifestSpec, ServiceRef, SourceSpec,
+    ActionSpec, ApiDocument, AuthSpec, AuthType, HttpSpec, ServiceManifestSpec, ServiceRef, SourceSpec, override_of,
 };
 use crate::sink::DiagnosticSink;
 use crate::{Diagnostic, Resource};
@@ -29,8 +30,10 @@ pub(super) struct Service<'r> {
     pub(super) resource: &'r Arc<Resource<ServiceManifestSpec>>,
     /// The document, or the reason why the manifest has errors.
     pub(super) document: Result<(Digest, Arc<ServiceDocument>), Reason>,
-    /// The tools of an OpenAPI document and the shapes of their outputs. `None` if the document cannot be read.
+    /// The tools of a document and the shapes of their outputs. `None` if the document cannot be read.
     converted: Option<IndexMap<String, Option<ResponseType>>>,
+    /// What makes the queries of a GraphQL API.
+    queries: Option<Queries>,
     /// The wrapped tool of each tool of CustomTools.
     aliases: BTreeMap<String, String>,
     /// Whether CustomTools of the service have errors or cannot be read.
@@ -50,17 +53,17 @@ impl Service<'_> {
 
     /// Returns the tool names in the order of the manifest.
     pub(super) fn own_tools(&self) -> impl Iterator<Item = &str> {
-        let source = self.resource.spec.source().filter(|source| !matches!(source, SourceSpec::OpenApi(_)));
+        let source = self.resource.spec.source().filter(|source| source.overrides().is_none());
         let converted = self.converted.iter().flat_map(IndexMap::keys).map(String::as_str);
         source.into_iter().flat_map(SourceSpec::tools).chain(converted)
     }
 
-    /// Returns whether the tools are known. Those that an MCP server lists at run time are not, nor are those of an OpenAPI
-    /// document that cannot be read.
+    /// Returns whether the tools are known. Those that an MCP server lists at run time are not, nor are those of a document that
+    /// cannot be read.
     pub(super) fn knows_tools(&self) -> bool {
         match self.resource.spec.source() {
             Some(SourceSpec::Mcp(mcp)) => mcp.follow != Some(true),
-            Some(SourceSpec::OpenApi(_)) => self.converted.is_some(),
+            Some(SourceSpec::OpenApi(_) | SourceSpec::GraphQl(_)) => self.converted.is_some(),
             Some(SourceSpec::Http(_)) | None => true,
         }
     }
@@ -81,15 +84,25 @@ impl Service<'_> {
 
     /// Returns the path of [`Service::embedded`].
     pub(super) fn embedded_path(&self, tool: &str) -> FieldPath {
-        match self.resource.spec.source() {
-            Some(SourceSpec::OpenApi(openapi)) => {
-                let name = openapi.override_of(tool).map_or(tool, |(name, _)| name);
-                FieldPath::spec(["openapi", "overrides", name, "response", "filter"])
+        match self.resource.spec.source().and_then(SourceSpec::overrides) {
+            Some((source, overrides)) => {
+                let name = override_of(overrides, tool).map_or(tool, |(name, _)| name);
+                FieldPath::spec([source, "overrides", name, "response", "filter"])
             }
-            Some(SourceSpec::Http(_) | SourceSpec::Mcp(_)) | None => {
-                FieldPath::spec(["http", "actions", tool, "response", "filter"])
-            }
+            None => FieldPath::spec(["http", "actions", tool, "response", "filter"]),
         }
+    }
+
+    /// Returns whether tools may have queries other than their own.
+    pub(super) fn derives_queries(&self) -> bool {
+        self.queries.is_some()
+    }
+
+    /// Returns the query of a GraphQL tool whose filter reads a part of the output; none if the service's own query is right. An
+    /// alias has the query of the tool that it wraps.
+    pub(super) fn query(&self, tool: &str, reads: &Reads) -> Option<String> {
+        let tool = self.aliases.get(tool).map_or(tool, String::as_str);
+        self.queries.as_ref()?.query(tool, reads)
     }
 }
 
@@ -111,10 +124,10 @@ impl<'r> Services<'r> {
         let mut services = Self { by_ref: HashMap::new(), all: Vec::new() };
         for resource in manifests {
             let mut sink = DiagnosticSink::new(&resource.origin, diagnostics);
-            let (mut document, is_known) = document(resource, apis, env, &mut sink);
-            let is_openapi = matches!(resource.spec.source(), Some(SourceSpec::OpenApi(_)));
+            let (mut document, is_known, queries) = document(resource, apis, env, &mut sink);
+            let is_converted = resource.spec.source().is_some_and(|source| source.overrides().is_some());
             let kinds = || document.tools.iter().map(|(name, tool)| (name.clone(), tool.response_type)).collect();
-            let converted = (is_openapi && is_known).then(kinds);
+            let converted = (is_converted && is_known).then(kinds);
             let mut failed = sink.failed.then_some(Reason::InvalidManifest);
             let name = resource.spec.name.as_deref().unwrap_or(&resource.name.name);
             let key = (resource.name.namespace.as_str(), name, resource.spec.version.as_str());
@@ -148,7 +161,7 @@ impl<'r> Services<'r> {
                 |(name, tool): (&String, &ServiceTool)| tool.alias().map(|alias| (name.clone(), alias.tool.clone()));
             let aliases = document.tools.iter().filter_map(made).collect();
             let document = failed.map_or_else(|| Ok((Digest::of(&json), Arc::new(document))), Err);
-            services.all.push(Service { resource, document, converted, aliases, lacks_aliases });
+            services.all.push(Service { resource, document, converted, queries, aliases, lacks_aliases });
         }
         services
     }
@@ -180,13 +193,13 @@ impl<'r> Services<'r> {
     }
 }
 
-/// Also returns whether the tools are known.
+/// Also returns whether the tools are known, and what makes the queries of a GraphQL API.
 fn document<'s>(
     resource: &Resource<ServiceManifestSpec>,
     apis: &'s [Arc<ApiDocument>],
     env: &CompileEnv<'_>,
     sink: &mut DiagnosticSink<'s>,
-) -> (ServiceDocument, bool) {
+) -> (ServiceDocument, bool, Option<Queries>) {
     let spec = &resource.spec;
     let name = spec.name.clone().unwrap_or_else(|| resource.name.name.clone());
     for (field, text) in [("name", &name), ("version", &spec.version)] {
@@ -205,7 +218,7 @@ fn document<'s>(
     }
     // The manifest has an error, so this source is never published.
     let nowhere = || HttpSource { base_url: String::new(), auth: None };
-    let mut is_known = true;
+    let (mut is_known, mut queries) = (true, None);
     let (source, tools) = match spec.source() {
         Some(SourceSpec::Http(http)) => {
             let (source, tools) = http_source(http, sink);
@@ -218,8 +231,18 @@ fn document<'s>(
             let (source, tools) = compiled.unwrap_or_else(|| (nowhere(), IndexMap::new()));
             (Source::Http(source), tools)
         }
+        Some(SourceSpec::GraphQl(api)) => match graphql::compile(api, apis, env, sink) {
+            Some(graphql::Compiled { source, tools, queries: made }) => {
+                queries = Some(made);
+                (Source::Http(source), tools)
+            }
+            None => {
+                is_known = false;
+                (Source::Http(nowhere()), IndexMap::new())
+            }
+        },
         None => {
-            let remedy = "add `http`, `mcp` or `openapi`, the only ones implemented yet";
+            let remedy = "add `http`, `mcp`, `openapi` or `graphql`, the only ones implemented yet";
             sink.because(Reason::UnsupportedSource).error(&FieldPath::spec([]), "has no source", remedy);
             (Source::Http(nowhere()), IndexMap::new())
         }
@@ -235,7 +258,7 @@ fn document<'s>(
         content: ServiceContent::default(),
     };
     document.format_version = lowest_service_version(&document);
-    (document, is_known)
+    (document, is_known, queries)
 }
 
 fn http_source(http: &HttpSpec, sink: &mut DiagnosticSink<'_>) -> (HttpSource, IndexMap<String, ServiceTool>) {

@@ -15,6 +15,7 @@ mod cluster;
 mod content;
 mod derived;
 mod floors;
+mod graphql;
 mod keep_or_stop;
 mod manifests;
 mod mcp;

@@ -57,6 +57,10 @@ impl<'r> Exposer<'_, 'r> {
             } else {
                 Some(ExpositionTool::default())
             };
+            let published = published.map(|mut published| {
+                published.query = self.query(service, tool, declared, &published, enforcement);
+                published
+            });
             tools.extend(published.map(|published| (tool.clone(), published)));
         }
         tools.shrink_to_fit();
@@ -171,7 +175,11 @@ impl<'r> Exposer<'_, 'r> {
         let judged = self.sets.judge(origin, path, name, filter, conditions);
         if judged.is_good() {
             self.record_open_filter(tool, set, judged);
-            return Some(ExpositionTool { filter: Some(Arc::clone(filter)), filter_set: Some(set.clone()) });
+            return Some(ExpositionTool {
+                filter: Some(Arc::clone(filter)),
+                filter_set: Some(set.clone()),
+                query: None,
+            });
         }
         // The last good filter was valid under its own enforcement only, and a filter of another set does not replace this one.
         let same = self.previous.is_some_and(|previous| previous.document.enforcement == enforcement);
@@ -203,6 +211,29 @@ impl<'r> Exposer<'_, 'r> {
             self.degraded.push(Degraded::Unpublished(tool.to_owned()));
         }
         good.cloned()
+    }
+
+    /// Returns the query of a GraphQL tool whose filter reads a part of the output; none if the service's own query is right.
+    fn query(
+        &self,
+        service: Option<&Service<'r>>,
+        tool: &str,
+        declared: &ServiceTool,
+        published: &ExpositionTool,
+        enforcement: Enforcement,
+    ) -> Option<Arc<str>> {
+        let filter = published.filter.as_ref()?;
+        let Some(service) = service.filter(|service| service.document.is_ok()) else {
+            // The last good service is served, and its schema is not known any more.
+            let last = self.previous?.document.tools.get(tool).filter(|last| last.filter.as_ref() == Some(filter))?;
+            return last.query.clone();
+        };
+        if !service.derives_queries() {
+            return None;
+        }
+        let options = self.conditions(tool, declared, enforcement).options();
+        let reads = tamis_engine::compile(filter, &options).program?.reads();
+        service.query(tool, &reads).map(Into::into)
     }
 
     /// Returns the conditions under which the exposition publishes a tool.

@@ -183,7 +183,7 @@ fn manifest() -> Vec<(&'static str, Json)> {
             "ServiceManifestSpec",
             rules([(
                 sources,
-                "must have exactly one source; set `http`, `mcp` or `openapi`, the only ones implemented yet",
+                "must have exactly one source; set `http`, `mcp`, `openapi` or `graphql`, the only ones implemented yet",
             )]),
         ),
         ("ServiceManifestSpec.name", text(MAX_NAME)),
@@ -224,6 +224,34 @@ fn manifest() -> Vec<(&'static str, Json)> {
         ("OpenApiSpec.file", text(MAX_NAME)),
         ("OpenApiSpec.baseUrl", upstream_url("move parameters to `request.query`")),
         ("OpenApiSpec.overrides", json!({ "maxProperties": MAX_ENTRIES, "x-kubernetes-map-type": "atomic" })),
+        (
+            "GraphQlSpec",
+            rules([
+                (
+                    "!has(self.file)",
+                    "`file` names a file next to the manifest, and a cluster has none; write the schema into `inline`",
+                ),
+                ("has(self.inline) || has(self.file)", "has no schema; write it into `inline`"),
+            ]),
+        ),
+        ("GraphQlSpec.file", text(MAX_NAME)),
+        ("GraphQlSpec.baseUrl", upstream_url("write the endpoint alone")),
+        ("GraphQlSpec.overrides", json!({ "maxProperties": MAX_ENTRIES, "x-kubernetes-map-type": "atomic" })),
+        (
+            "GraphQlOperationsSpec",
+            rules([
+                (
+                    "!has(self.file)",
+                    "`file` names a file next to the manifest, and a cluster has none; write the operations into `inline`",
+                ),
+                ("has(self.inline) || has(self.file)", "has no document; write it into `inline`"),
+            ]),
+        ),
+        ("GraphQlOperationsSpec.file", text(MAX_NAME)),
+        ("GraphQlFieldsSpec.include", entries_of_a_list()),
+        ("GraphQlFieldsSpec.exclude", entries_of_a_list()),
+        ("GraphQlFieldsSpec.include.*", text(MAX_NAME)),
+        ("GraphQlFieldsSpec.exclude.*", text(MAX_NAME)),
         ("OperationsSpec.include", entries_of_a_list()),
         ("OperationsSpec.exclude", entries_of_a_list()),
         ("OperationsSpec.include.*", text(MAX_URL)),

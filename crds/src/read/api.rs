@@ -1,4 +1,4 @@
-//! OpenAPI documents in files: how to tell one, and which file a manifest names.
+//! OpenAPI and GraphQL documents in files: how to tell one, and which file a manifest names.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::ParsedFile;
 use crate::Diagnostic;
-use crate::resources::{ApiDocument, Resources};
-use crate::yaml::{self, MAX_API_BYTES, Node, Position};
+use crate::resources::{ApiDocument, GraphQlSpec, Resources};
+use crate::yaml::{self, MAX_API_BYTES, MAX_FILE_BYTES, Node, Position};
 
 /// The keys that say which version of OpenAPI, or of its predecessor, a document is written in.
 const MARKS: [&str; 2] = ["openapi", "swagger"];
@@ -27,10 +27,20 @@ pub(super) fn only(mut documents: Vec<Node>) -> Result<Node, Vec<Node>> {
     }
 }
 
-/// Returns the file that `openapi.file` of a manifest names, or what is wrong with the name and the remedy. `manifest`: the
-/// manifest's own file.
+/// Returns whether a file's name is that of a text in GraphQL's own language.
+pub(crate) fn is_graphql(file: &str) -> bool {
+    let ending = file.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    matches!(ending.as_deref(), Some("graphql" | "graphqls" | "gql"))
+}
+
+/// Returns the file that a source of a manifest names, or what is wrong with the name and the remedy. `manifest`: the manifest's
+/// own file.
 pub(crate) fn path(manifest: &str, file: &str) -> Result<String, (&'static str, &'static str)> {
-    let inner = "name a file in the manifest's folder or below, for example petstore.yaml";
+    let inner = if is_graphql(file) {
+        "name a file in the manifest's folder or below, for example schema.graphql"
+    } else {
+        "name a file in the manifest's folder or below, for example petstore.yaml"
+    };
     if file.is_empty() {
         return Err(("is empty", inner));
     }
@@ -41,7 +51,7 @@ pub(crate) fn path(manifest: &str, file: &str) -> Result<String, (&'static str, 
         return Err(("has an empty part, or one that begins with a dot", inner));
     }
     if !crate::load::is_document(file.rsplit('/').next().unwrap_or(file)) {
-        return Err(("does not end in .yaml, .yml or .json", "rename the document"));
+        return Err(("does not end in .yaml, .yml, .json or .graphql", "rename the document"));
     }
     let folder = Path::new(manifest).parent().unwrap_or(Path::new(""));
     Ok(folder.join(file).to_string_lossy().into_owned())
@@ -50,21 +60,27 @@ pub(crate) fn path(manifest: &str, file: &str) -> Result<String, (&'static str, 
 /// Returns the files that manifests name.
 pub(crate) fn named<'r>(all: impl Iterator<Item = &'r Resources>) -> BTreeSet<String> {
     let manifests = all.flat_map(|resources| &resources.manifests);
-    let file = |manifest: &Arc<crate::Resource<crate::resources::ServiceManifestSpec>>| {
-        let file = manifest.spec.openapi.as_ref()?.file.as_deref()?;
-        path(&manifest.origin.file, file).ok()
+    let files = |manifest: &'r Arc<crate::Resource<crate::resources::ServiceManifestSpec>>| {
+        let openapi = manifest.spec.openapi.iter().filter_map(|openapi| openapi.file.as_deref());
+        let graphql = manifest.spec.graphql.iter().flat_map(GraphQlSpec::files);
+        openapi.chain(graphql).filter_map(|file| path(&manifest.origin.file, file).ok())
     };
-    manifests.filter_map(file).collect()
+    manifests.flat_map(files).collect()
 }
 
 /// Parses a file that a manifest names, whatever it holds.
 pub(crate) fn parse(file: &Arc<str>, bytes: &[u8]) -> ApiDocument {
+    if is_graphql(file) {
+        let tree = yaml::decode(file, bytes, MAX_FILE_BYTES).map(|text| Node::text(Position::START, text));
+        return ApiDocument { file: Arc::clone(file), tree };
+    }
     let tree = yaml::parse_within(file, bytes, MAX_API_BYTES).and_then(|mut documents| {
         let last = documents.pop();
         match last {
             Some(document) if documents.is_empty() => Ok(document),
             Some(document) => {
-                let message = "holds several documents, and an OpenAPI document is the only one of its file";
+                let message =
+                    "holds several documents, and a document that a manifest names is the only one of its file";
                 let remedy = "move the others to files of their own";
                 Err(Box::new(Diagnostic::error(file, document.position, "", message, remedy)))
             }
@@ -74,21 +90,23 @@ pub(crate) fn parse(file: &Arc<str>, bytes: &[u8]) -> ApiDocument {
     ApiDocument { file: Arc::clone(file), tree }
 }
 
-/// Returns a file that holds an OpenAPI document and nothing else.
+/// Returns a file that holds an OpenAPI or GraphQL document and nothing else.
 pub(crate) fn file(document: ApiDocument) -> ParsedFile {
     let file = Arc::clone(&document.file);
     let resources = Resources { apis: vec![Arc::new(document)], ..Resources::default() };
     ParsedFile { file, resources, documents: 0, foreign: false, diagnostics: Vec::new(), source: Arc::default() }
 }
 
-/// Returns a notice for each OpenAPI document that no manifest names.
+/// Returns a notice for each OpenAPI or GraphQL document that no manifest names.
 pub(crate) fn unnamed<'a>(files: impl Iterator<Item = &'a ParsedFile>, named: &BTreeSet<String>) -> Vec<Diagnostic> {
     let apis = files.flat_map(|file| &file.resources.apis).filter(|api| !named.contains(&*api.file));
     let notice = |api: &Arc<ApiDocument>| {
         let name = api.file.rsplit('/').next().unwrap_or_default();
+        let (what, source) =
+            if is_graphql(name) { ("a GraphQL document", "graphql") } else { ("an OpenAPI document", "openapi") };
         let remedy =
-            format!("write a ServiceManifest with `openapi: {{file: {name}}}`, or move the file to another folder");
-        let message = "the file is an OpenAPI document, and no ServiceManifest names it";
+            format!("write a ServiceManifest with `{source}: {{file: {name}}}`, or move the file to another folder");
+        let message = format!("the file is {what}, and no ServiceManifest names it");
         Diagnostic::warning(&api.file, Position::START, "", message, remedy)
     };
     apis.map(notice).collect()

@@ -5,9 +5,9 @@ use crate::compile::MAX_CONTENT;
 use crate::definitions::MAX_TOOLS;
 use crate::origin::FieldPath;
 use crate::resources::{
-    BundlePartSpec, ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, LimitsSpec, Memory,
-    NamespacesFrom, OperationsSpec, OutputLimitsSpec, PromptsSpec, Quantity, ResourcesSpec, ServiceManifestSpec,
-    ServiceRef, SourceSpec, TokensSpec, ToolsFiltersSpec,
+    BundlePartSpec, ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, GraphQlFieldsSpec,
+    LimitsSpec, Memory, NamespacesFrom, OperationsSpec, OutputLimitsSpec, PromptsSpec, Quantity, ResourcesSpec,
+    ServiceManifestSpec, ServiceRef, SourceSpec, TokensSpec, ToolsFiltersSpec,
 };
 use crate::sink::DiagnosticSink;
 use serde::de::DeserializeOwned;
@@ -52,6 +52,14 @@ impl Spec for ServiceManifestSpec {
                 if !follows && mcp.tools.is_none() && (mcp.url.is_some() || mcp.command.is_some()) {
                     let remedy = "run `tamis import mcp` to pin the server's tools, or write `follow: true`";
                     sink.error(&at, "is missing", remedy);
+                }
+            }
+            Some(SourceSpec::GraphQl(graphql)) => {
+                at_most(MAX_PATTERNS, graphql.overrides.len(), &FieldPath::spec(["graphql", "overrides"]), sink);
+                if let Some(GraphQlFieldsSpec { include, exclude }) = &graphql.fields {
+                    let at = FieldPath::spec(["graphql", "fields"]);
+                    at_most(MAX_PATTERNS, include.as_ref().map_or(0, Vec::len), &at.key("include"), sink);
+                    at_most(MAX_PATTERNS, exclude.len(), &at.key("exclude"), sink);
                 }
             }
             Some(SourceSpec::OpenApi(openapi)) => {

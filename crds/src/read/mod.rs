@@ -70,6 +70,13 @@ impl ParsedFile {
 #[must_use]
 pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
     let file: Arc<str> = file.into();
+    if api::is_graphql(&file) {
+        let read = match api::parse(&file, bytes) {
+            ApiDocument { file, tree: Err(diagnostic) } => ParsedFile::broken(file, *diagnostic),
+            document => api::file(document),
+        };
+        return ParsedFile { source: bytes.into(), ..read };
+    }
     let read = match yaml::parse(&file, bytes) {
         Ok(documents) => match api::only(documents) {
             Ok(document) => api::file(ApiDocument { file, tree: Ok(document) }),

@@ -25,9 +25,10 @@ pub(super) fn check(
 }
 
 /// The fields for the sources of a ServiceManifest that are not implemented.
-const SOURCES: &[&str] = &["spec.command", "spec.appleScript", CONFIG_MAP, "spec.graphql", "spec.grpc", "spec.llm"];
-/// A reference to an OpenAPI document, for which there is another way.
-const CONFIG_MAP: &str = "spec.openapi.configMapRef";
+const SOURCES: &[&str] = &["spec.command", "spec.appleScript", "spec.grpc", "spec.llm"];
+/// References to documents, for which there is another way.
+const CONFIG_MAPS: &[&str] =
+    &["spec.openapi.configMapRef", "spec.graphql.configMapRef", "spec.graphql.operations.configMapRef"];
 
 struct Checker<'a> {
     file: &'a Arc<str>,
@@ -40,9 +41,10 @@ impl Checker<'_> {
         let at = node.position;
         match (view.shape(node).1, &node.value) {
             (Shape::Later, _) => {
-                let remedy = if field == CONFIG_MAP { "write the document into `inline`" } else { "remove it" };
+                let is_reference = CONFIG_MAPS.contains(&field);
+                let remedy = if is_reference { "write the document into `inline`" } else { "remove it" };
                 let error = Diagnostic::error(self.file, at, field, "is not implemented yet", remedy);
-                self.diagnostics.push(if SOURCES.contains(&field) {
+                self.diagnostics.push(if is_reference || SOURCES.contains(&field) {
                     error.because(Reason::UnsupportedSource)
                 } else {
                     error

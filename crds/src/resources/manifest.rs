@@ -8,10 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tamis_engine::{JsonText, ResponseType, ToolFilter};
 
-use super::{Later, McpSpec, OpenApiSpec, ResourceStatus, SecretKeyRef};
+use super::openapi::{overridden, override_of};
+use super::{GraphQlSpec, Later, McpSpec, OpenApiSpec, OverrideSpec, ResourceStatus, SecretKeyRef};
 
 /// Describes an API and its tools. Set exactly one of `http`, `command`, `appleScript`, `openapi`, `graphql`, `grpc`, `mcp`
-/// and `llm`. Only `http`, `mcp` and `openapi` are implemented yet.
+/// and `llm`. Only `http`, `mcp`, `openapi` and `graphql` are implemented yet.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "tamis.dev",
@@ -59,9 +60,9 @@ pub struct ServiceManifestSpec {
     /// An OpenAPI document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openapi: Option<OpenApiSpec>,
-    /// Not implemented yet: a GraphQL schema.
+    /// A GraphQL API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub graphql: Option<Later>,
+    pub graphql: Option<GraphQlSpec>,
     /// Not implemented yet: gRPC descriptors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc: Option<Later>,
@@ -83,6 +84,8 @@ pub enum SourceSpec<'m> {
     Mcp(&'m McpSpec),
     /// `openapi`: an OpenAPI document.
     OpenApi(&'m OpenApiSpec),
+    /// `graphql`: a GraphQL API.
+    GraphQl(&'m GraphQlSpec),
 }
 
 impl ServiceManifestSpec {
@@ -93,30 +96,47 @@ impl ServiceManifestSpec {
         // Names every field, so that one that becomes a source does not compile until it is returned.
         let Self { name: _, version: _, description: _, http, command, apple_script, openapi, graphql, grpc, mcp, llm } =
             self;
-        let unset: [&Option<Later>; 5] = [command, apple_script, graphql, grpc, llm];
+        let unset: [&Option<Later>; 4] = [command, apple_script, grpc, llm];
         if let Some(later) = unset.into_iter().flatten().next() {
             match *later {}
         }
         let (http, mcp) = (http.as_ref().map(SourceSpec::Http), mcp.as_ref().map(SourceSpec::Mcp));
-        http.or(mcp).or(openapi.as_ref().map(SourceSpec::OpenApi))
+        let graphql = graphql.as_ref().map(SourceSpec::GraphQl);
+        http.or(mcp).or(openapi.as_ref().map(SourceSpec::OpenApi)).or(graphql)
     }
 
     /// Returns the sources that the manifest names.
     pub(crate) fn sources(&self) -> impl Iterator<Item = &'static str> {
-        let named = [("http", self.http.is_some()), ("mcp", self.mcp.is_some()), ("openapi", self.openapi.is_some())];
+        let named = [
+            ("http", self.http.is_some()),
+            ("mcp", self.mcp.is_some()),
+            ("openapi", self.openapi.is_some()),
+            ("graphql", self.graphql.is_some()),
+        ];
         named.into_iter().filter(|(_, is_named)| *is_named).map(|(name, _)| name)
     }
 }
 
 impl<'m> SourceSpec<'m> {
-    /// Returns the tools that the manifest itself names, in its order. Those of an OpenAPI document have names of which the
-    /// manifest knows only the ones in `overrides`.
+    /// Returns `overrides` of a source whose tools come from a document, with the name of the source's field.
+    #[must_use]
+    pub fn overrides(self) -> Option<(&'static str, &'m IndexMap<String, OverrideSpec>)> {
+        match self {
+            Self::Http(_) | Self::Mcp(_) => None,
+            Self::OpenApi(openapi) => Some(("openapi", &openapi.overrides)),
+            Self::GraphQl(graphql) => Some(("graphql", &graphql.overrides)),
+        }
+    }
+
+    /// Returns the tools that the manifest itself names, in its order. Those of a document have names of which the manifest knows
+    /// only the ones in `overrides`.
     pub fn tools(self) -> impl Iterator<Item = &'m str> {
-        let (actions, pinned, overrides) = match self {
-            Self::Http(http) => (Some(http.actions.keys()), None, None),
-            Self::Mcp(mcp) => (None, mcp.tools.as_ref().map(IndexMap::keys), None),
-            Self::OpenApi(openapi) => (None, None, Some(openapi.named())),
+        let (actions, pinned) = match self {
+            Self::Http(http) => (Some(http.actions.keys()), None),
+            Self::Mcp(mcp) => (None, mcp.tools.as_ref().map(IndexMap::keys)),
+            Self::OpenApi(_) | Self::GraphQl(_) => (None, None),
         };
+        let overrides = self.overrides().map(|(_, overrides)| overridden(overrides));
         let own = actions.into_iter().flatten().chain(pinned.into_iter().flatten()).map(String::as_str);
         own.chain(overrides.into_iter().flatten())
     }
@@ -127,7 +147,7 @@ impl<'m> SourceSpec<'m> {
         match self {
             Self::Http(http) => http.actions.get(tool)?.response.as_ref(),
             Self::Mcp(_) => None,
-            Self::OpenApi(openapi) => openapi.override_of(tool)?.1.response.as_ref(),
+            Self::OpenApi(_) | Self::GraphQl(_) => override_of(self.overrides()?.1, tool)?.1.response.as_ref(),
         }
     }
 }

@@ -7,6 +7,7 @@ mod common;
 mod content;
 mod exposition;
 mod filters;
+mod graphql;
 mod group;
 mod manifest;
 mod mcp;
@@ -31,6 +32,7 @@ pub use exposition::{
     ExpositionSpec, LimitsSpec, ListsSpec, OutputLimitsSpec, Published, TokensSpec, ToolSelection,
 };
 pub use filters::{ToolsFilters, ToolsFiltersSpec};
+pub use graphql::{GraphQlFieldsSpec, GraphQlOperationsSpec, GraphQlSpec};
 pub use group::{
     AllowedNamespaces, AuditSink, CommandsSpec, EgressSpec, FloorsSpec, GatewayGroup, GatewayGroupSpec, GroupAuditSpec,
     ListenerSpec, MetricsDetail, MetricsSpec, NamespaceSelector, NamespacesFrom, ServiceSpec, ServiceType, TlsSpec,
@@ -41,6 +43,7 @@ pub use manifest::{
     RequestSpec, ResponseSpec, RetrySpec, RiskLevel, RiskSpec, ServiceManifest, ServiceManifestSpec, SourceSpec,
 };
 pub use mcp::{McpSpec, McpToolSpec};
+pub(crate) use openapi::override_of;
 pub use openapi::{OpenApiSpec, OperationsSpec, OverrideSpec};
 pub use plan::{ConfigurationPlan, ConfigurationPlanSpec, PlanHeadersSpec, PlanTimeoutsSpec};
 pub use pod::{
@@ -134,16 +137,16 @@ pub struct Resources {
     pub contents: Vec<Arc<Resource<ResourcesSpec>>>,
     /// Documents that exist but cannot be read: invalid, which is not the same as absent.
     pub unusable: Vec<Arc<Unusable>>,
-    /// OpenAPI documents in files, which manifests may name.
+    /// OpenAPI and GraphQL documents in files, which manifests may name.
     pub apis: Vec<Arc<ApiDocument>>,
 }
 
-/// An OpenAPI document in a file.
+/// An OpenAPI or GraphQL document in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiDocument {
     /// The file, as the caller named its folder.
     pub file: Arc<str>,
-    /// The document, or why it cannot be read.
+    /// The document, or why it cannot be read. A text in GraphQL's own language is a scalar.
     pub(crate) tree: Result<Node, Box<Diagnostic>>,
 }
 
@@ -181,6 +184,12 @@ fn without_tools(spec: &mut ServiceManifestSpec) {
             if let Some(openapi) = &mut spec.openapi {
                 openapi.inline = None;
                 openapi.overrides.clear();
+            }
+        }
+        Some(SourceSpec::GraphQl(_)) => {
+            if let Some(graphql) = &mut spec.graphql {
+                (graphql.inline, graphql.operations) = (None, None);
+                graphql.overrides.clear();
             }
         }
         None => {}

@@ -48,7 +48,7 @@ pub struct OperationsSpec {
     pub exclude: Vec<String>,
 }
 
-/// What an OpenAPI document does not say about a tool, or should say differently.
+/// What a document does not say about a tool, or should say differently.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OverrideSpec {
@@ -73,22 +73,22 @@ pub struct OverrideSpec {
     /// The text that the caller receives, by status code.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub error_mapping: IndexMap<String, String>,
-    /// How much harm a call can do. Defaults to what the method implies.
+    /// How much harm a call can do. Defaults to what the method implies, or for GraphQL the kind of operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk: Option<RiskSpec>,
 }
 
-impl OpenApiSpec {
-    /// Returns the override of a published tool, with the name that the tool has without it.
-    #[must_use]
-    pub fn override_of(&self, tool: &str) -> Option<(&str, &OverrideSpec)> {
-        let renamed = self.overrides.iter().find(|(_, spec)| spec.name.as_deref() == Some(tool));
-        let (name, spec) = renamed.or_else(|| self.overrides.get_key_value(tool).filter(|(_, o)| o.name.is_none()))?;
-        Some((name, spec))
-    }
+/// Returns the override of a published tool, with the name that the tool has without it.
+pub(crate) fn override_of<'o>(
+    overrides: &'o IndexMap<String, OverrideSpec>,
+    tool: &str,
+) -> Option<(&'o str, &'o OverrideSpec)> {
+    let renamed = overrides.iter().find(|(_, spec)| spec.name.as_deref() == Some(tool));
+    let (name, spec) = renamed.or_else(|| overrides.get_key_value(tool).filter(|(_, spec)| spec.name.is_none()))?;
+    Some((name, spec))
+}
 
-    /// Returns the tools that `overrides` names, as they are published.
-    pub fn named(&self) -> impl Iterator<Item = &str> {
-        self.overrides.iter().map(|(name, spec)| spec.name.as_deref().unwrap_or(name))
-    }
+/// Returns the tools that `overrides` names, as they are published.
+pub(super) fn overridden(overrides: &IndexMap<String, OverrideSpec>) -> impl Iterator<Item = &str> {
+    overrides.iter().map(|(name, spec)| spec.name.as_deref().unwrap_or(name))
 }

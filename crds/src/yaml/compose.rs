@@ -184,8 +184,8 @@ impl<'a> Composer<'a> {
     fn scalar(&self, source: &str, style: ScalarStyle, tag: Option<&Tag>, position: Position) -> Result<Value> {
         let plain = Scalar::plain(source);
         let Some(tag) = tag else {
-            let plain_style = style == ScalarStyle::Plain;
-            return Ok(Value::Scalar(if plain_style { plain } else { Scalar::quoted(source) }));
+            let quoted = || Scalar { literal: style == ScalarStyle::Literal, ..Scalar::quoted(source) };
+            return Ok(Value::Scalar(if style == ScalarStyle::Plain { plain } else { quoted() }));
         };
         let fits = match (tag.is_yaml_core_schema(), tag.suffix.as_str()) {
             (true, "str") => return Ok(Value::Scalar(Scalar::quoted(source))),

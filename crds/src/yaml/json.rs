@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
             _ => return Err(self.error("expected a JSON value", "write strings in double quotes")),
         };
         self.skip(end);
-        Ok(Scalar { source: source.into(), resolved, plain: true })
+        Ok(Scalar { source: source.into(), resolved, plain: true, literal: false })
     }
 
     fn space(&mut self) {

@@ -60,7 +60,7 @@ pub(crate) fn parse_json(file: &Arc<str>, text: &str) -> Result<Option<Node>, Bo
 }
 
 /// Decodes UTF-8 without a byte order mark and without control characters.
-fn decode<'a>(file: &Arc<str>, bytes: &'a [u8], limit: u64) -> Result<&'a str, Box<Diagnostic>> {
+pub(crate) fn decode<'a>(file: &Arc<str>, bytes: &'a [u8], limit: u64) -> Result<&'a str, Box<Diagnostic>> {
     let error =
         |position, message: &str, remedy: &str| Box::new(Diagnostic::error(file, position, "", message, remedy));
     if bytes.len() as u64 > limit {

@@ -9,6 +9,8 @@ pub struct Scalar {
     pub resolved: Resolved,
     /// Whether the scalar has no quotes in the file.
     pub plain: bool,
+    /// Whether it is a literal block (`|`), whose lines are lines of the file.
+    pub literal: bool,
 }
 
 /// The value of a scalar in the core schema.
@@ -29,12 +31,12 @@ pub enum Resolved {
 impl Scalar {
     /// Returns a plain scalar.
     pub(super) fn plain(source: &str) -> Self {
-        Self { source: source.into(), resolved: resolve(source), plain: true }
+        Self { source: source.into(), resolved: resolve(source), plain: true, literal: false }
     }
 
     /// Returns a scalar that is text, whatever it looks like.
     pub(crate) fn quoted(source: impl Into<Box<str>>) -> Self {
-        Self { source: source.into(), resolved: Resolved::Text, plain: false }
+        Self { source: source.into(), resolved: Resolved::Text, plain: false, literal: false }
     }
 
     /// Returns the JSON that kubectl (YAML 1.1) makes of the scalar, if it differs from that of YAML 1.2.

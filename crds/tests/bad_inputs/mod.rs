@@ -2,6 +2,7 @@
 
 mod documents;
 mod files;
+mod graphql;
 mod openapi;
 
 /// One file that has something wrong with it.
@@ -37,6 +38,7 @@ pub(crate) const SECTIONS: &[(&str, &[Case])] = &[
     ("References", documents::REFERENCES),
     ("Bundles", documents::BUNDLES),
     ("OpenAPI documents", openapi::OPENAPI),
+    ("GraphQL documents", graphql::GRAPHQL),
 ];
 
 /// The input as the page can show it: bytes that are no text, and characters that cannot be seen, as escapes.

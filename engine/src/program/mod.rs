@@ -6,6 +6,7 @@ mod glob;
 mod memory;
 mod output;
 mod pointer;
+mod reads;
 mod schema;
 mod select;
 mod trie;
@@ -23,6 +24,7 @@ pub use forms::{ItemForm, ItemForms};
 pub(crate) use glob::Glob;
 pub(crate) use output::{OutputProgram, StructuredMode};
 pub(crate) use pointer::{Index, Name, Pointer, Segment};
+pub use reads::{Parts as ReadParts, Reads};
 pub(crate) use select::{Field, Step};
 pub(crate) use trie::Trie;
 

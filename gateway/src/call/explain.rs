@@ -15,7 +15,10 @@ const ERROR_BODY: usize = 8 << 10;
 pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
     match error {
         UpstreamError::Status { status, .. } => Ok(*status),
-        UpstreamError::Tool { .. } | UpstreamError::Rpc { .. } | UpstreamError::InputRequired(_) => Ok(200),
+        UpstreamError::Tool { .. }
+        | UpstreamError::Rpc { .. }
+        | UpstreamError::GraphQl { .. }
+        | UpstreamError::InputRequired(_) => Ok(200),
         UpstreamError::SessionEnded => Ok(404),
         UpstreamError::NotReady(error) => category(error),
         UpstreamError::Timeout { .. } => Err(NoStatus::Timeout),
@@ -56,7 +59,9 @@ pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error
             };
             with_excerpt(message, advisory.then_some(body), allows)
         }
-        UpstreamError::Tool { body: said } | UpstreamError::Rpc { message: said, .. } => {
+        UpstreamError::Tool { body: said }
+        | UpstreamError::Rpc { message: said, .. }
+        | UpstreamError::GraphQl { errors: said } => {
             active.status = 200;
             active.output = Some(said.clone());
             with_excerpt(format!("{}.", capitalised(&error.to_string())), advisory.then_some(said), allows)
@@ -82,12 +87,21 @@ pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error
             | UpstreamError::Unreachable { sent: true, .. }
             | UpstreamError::TooLarge { .. }
             | UpstreamError::Malformed(_)
+            | UpstreamError::GraphQl { .. }
             | UpstreamError::CredentialReturned
     );
     if executed && declared.risk.mutating {
         message.push_str(" The call may have been executed: do not repeat it without checking.");
     }
     message
+}
+
+/// Returns a text block, as JSON, that tells an `Advisory` caller which errors came with the data: as much of them as `allows`
+/// accepts. None if it accepts not even that there were errors.
+pub(super) fn errors_block(errors: &Bytes, allows: impl Fn(&str) -> bool) -> Option<Bytes> {
+    const WARNING: &str = "Warning: the upstream reported errors, so that parts of the data may be missing.";
+    let text = with_excerpt(WARNING.to_owned(), Some(errors), &allows);
+    allows(&text).then(|| format!("{{\"type\":\"text\",\"text\":{}}}", tamis_engine::json::encode(&text)).into())
 }
 
 /// Returns the text that explains a failed read to its caller: one line, without data of the upstream.

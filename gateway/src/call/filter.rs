@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tamis_config::{PaginationKind, ServiceTool};
 use tamis_engine::{Call, Enforcement, Filtered, Interrupted, Refused, Report, Stage};
 
+use super::explain::errors_block;
 use super::{ActiveCall, answer, executed, exhausted, failure, scope, sealed};
 use crate::compute::NotRun;
 use crate::exposition::Tool;
@@ -111,6 +112,7 @@ pub(super) async fn filtered(
     let series = exposition.tool_series(active.call.tool);
     let enforcement = exposition.enforcement;
     let pagination = pagination(active, name, declared, &answer).map(Arc::from);
+    let asked_budget = asked.budget;
     active.status = answer.status;
     active.output = Some(answer.output.bytes().clone());
     let mut span = active.trace.as_ref().map(CallTrace::filter);
@@ -126,7 +128,13 @@ pub(super) async fn filtered(
             let filter = tool.filtered.then(|| report.meta(enforcement));
             // What no filter has seen passes an enforced boundary only where no filter applies.
             let passes = enforcement == Enforcement::Advisory || !tool.filtered;
-            let media = if passes { std::mem::take(&mut answer.media) } else { Vec::new() };
+            let mut media = if passes { std::mem::take(&mut answer.media) } else { Vec::new() };
+            if let Some(errors) = answer.errors.take().filter(|_| enforcement == Enforcement::Advisory) {
+                let shown = notice.iter().fold(text.clone(), |shown, notice| shown + notice);
+                let limit = active.limits.output;
+                let allows = |warning: &str| exposition.allows_with(&shown, warning, limit, asked_budget);
+                media.extend(errors_block(&errors, allows));
+            }
             let meta = answer.meta.take().filter(|_| enforcement == Enforcement::Advisory);
             let result = ToolResult { text, notice, media, structured, is_error: false, filter, meta };
             // Of the filter's memory, only its result is still in use.

@@ -275,7 +275,8 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
             return Ok(failure(active, "The call exceeded its timeout while its arguments were validated."));
         }
     };
-    let context = call_context(active, deadline);
+    let query = tool.query.as_deref().filter(|_| !asked.raw);
+    let context = CallContext { query, ..call_context(active, deadline) };
     let begun = Instant::now();
     let answered = exposition.service.upstream.call(&target, &arguments, context).await;
     if exposition.service.upstream.take_change() {
@@ -331,6 +332,7 @@ fn call_context<'c>(active: &'c mut ActiveCall<'_>, deadline: Instant) -> CallCo
         input: active.call.input.as_deref(),
         session: active.call.session.as_deref(),
         cannot_ask: active.call.cannot_ask(),
+        query: None,
         offload: gateway.offload(&exposition.id),
         memory: active.held,
     }

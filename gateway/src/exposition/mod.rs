@@ -19,7 +19,7 @@ use tamis_config::carrier::Unreadable;
 use tamis_config::{
     Access, Audit, CallLimits, ExpositionDocument, ExpositionId, OutputLimits, TokenSettings, matches_pattern, reads,
 };
-use tamis_engine::{Budget, Call, Enforcement, Factor, Report, TokenCounter, Tokenizer};
+use tamis_engine::{Budget, Call, Enforcement, Factor, Report, TokenCounter, Tokenizer, Tokens};
 use tamis_tokens::{TokenizerName, Vocabulary};
 
 use crate::access::{self, AuthError, KeyDigest};
@@ -293,6 +293,23 @@ impl Exposition {
         let counter = self.counter(limit);
         bytes.is_none_or(|most| text.len() <= most.0)
             && tokens.is_none_or(|most| counter.count(text, most, &mut |_| true).is_some_and(|counted| counted <= most))
+    }
+
+    /// Returns whether an answer is within the limit on answers, and within what its caller asked for, if `more` is added.
+    pub(crate) fn allows_with(&self, answer: &str, more: &str, limit: OutputLimits, asked: Budget) -> bool {
+        let Budget { bytes, tokens } = limit.budget().tightest(asked);
+        let counter = self.counter(limit);
+        let within = |most| {
+            let mut left = most;
+            for text in [answer, more] {
+                match counter.count(text, left, &mut |_| true) {
+                    Some(Tokens(counted)) if counted <= left.0 => left = Tokens(left.0 - counted),
+                    _ => return false,
+                }
+            }
+            true
+        };
+        bytes.is_none_or(|most| answer.len() + more.len() <= most.0) && tokens.is_none_or(within)
     }
 
     /// Returns the sizes by which a call's saved tokens are estimated. No vocabulary is loaded for it: one that is not

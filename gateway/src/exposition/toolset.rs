@@ -7,7 +7,9 @@ use indexmap::IndexMap;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tamis_config::{CallLimits, ExpositionDocument, ServiceTool};
-use tamis_engine::{CompileOptions, Enforcement, Limits, Program, ReservedInput, ReservedInputs, ToolFilter, ToolKind};
+use tamis_engine::{
+    CompileOptions, Enforcement, Limits, Program, ReservedInput, ReservedInputs, ToolFilter, ToolKind, json,
+};
 
 use super::content::Content;
 use super::list::{self, ToolList};
@@ -58,6 +60,8 @@ pub(crate) struct Tool {
     pub(crate) program: Arc<Program>,
     /// Whether a filter applies. Its report then goes into `_meta`.
     pub(crate) filtered: bool,
+    /// The query of a GraphQL tool, as a JSON string, in place of the service's.
+    pub(crate) query: Option<Box<str>>,
     /// Inputs that the gateway handles itself.
     pub(crate) reserved: Reserved,
     /// Whether every answer is the output as it came: there is no filter, no limit on answers, and no input that asks for
@@ -72,7 +76,8 @@ impl Toolset {
         let filters: Vec<(&str, Option<&ToolFilter>)> =
             document.tools.iter().map(|(name, tool)| (name.as_str(), tool.filter.as_deref())).collect();
         let inputs = (&document.inputs, limits.output, &document.content);
-        let parts = (&service.digest, document.enforcement, limits.max_response_bytes, filters, inputs);
+        let queries: Vec<Option<&str>> = document.tools.values().map(|tool| tool.query.as_deref()).collect();
+        let parts = (&service.digest, document.enforcement, limits.max_response_bytes, filters, inputs, queries);
         Sha256::digest(serde_json::to_vec(&parts).expect("documents serialise")).into()
     }
 
@@ -176,6 +181,7 @@ impl Tool {
         Ok(Self {
             program,
             filtered,
+            query: published.query.as_deref().map(|query| json::encode(query).into()),
             is_verbatim,
             reserved: Reserved::new(inputs, !enforced, |name| arguments.iter().any(|a| a == name)),
         })
@@ -207,7 +213,10 @@ impl Toolset {
         let program = Arc::new(program.expect("it compiles"));
         let tool = |name: &str| {
             let reserved = Reserved::new(ReservedInputs::default(), true, |_| false);
-            (name.to_owned(), Tool { program: Arc::clone(&program), filtered: false, reserved, is_verbatim: true })
+            (
+                name.to_owned(),
+                Tool { program: Arc::clone(&program), filtered: false, query: None, reserved, is_verbatim: true },
+            )
         };
         Self { tools: names.into_iter().map(tool).collect(), ..Self::default() }
     }

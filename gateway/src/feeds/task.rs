@@ -130,6 +130,7 @@ async fn stream(gateway: &Gateway, feed: &Feed, exposition: &Exposition) -> Stre
         input: None,
         cannot_ask: CannotAsk::NotACall,
         session: None,
+        query: None,
         offload: gateway.offload(&exposition.id),
         memory: &mut memory,
     };

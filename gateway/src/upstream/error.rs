@@ -71,6 +71,12 @@ pub enum UpstreamError {
         /// The message, for `Advisory` callers only.
         message: Bytes,
     },
+    /// A GraphQL server reported errors, and gave no data, or none of the tool's field.
+    #[error("the upstream answered with errors in place of data")]
+    GraphQl {
+        /// The list of errors as JSON, for `Advisory` callers only.
+        errors: Bytes,
+    },
     /// An MCP server wants input of the caller before it answers. The tool was not executed.
     #[error("the tool asks for input")]
     InputRequired(InputRequired),
@@ -127,6 +133,7 @@ impl UpstreamError {
             Self::Unreachable { reason, .. } => reason,
             Self::Tool { .. } => "tool",
             Self::Rpc { .. } => "rpc",
+            Self::GraphQl { .. } => "graphql",
             Self::InputRequired(_) => "input_required",
             Self::NotReady(error) => error.category(),
             Self::SessionEnded => "session_ended",
@@ -143,6 +150,7 @@ impl UpstreamError {
     pub fn body(&self) -> Option<&Bytes> {
         match self {
             Self::Status { body, .. } | Self::Tool { body } | Self::Rpc { message: body, .. } => Some(body),
+            Self::GraphQl { errors } => Some(errors),
             Self::NotReady(error) => error.body(),
             _ => None,
         }
@@ -168,7 +176,7 @@ impl UpstreamError {
     pub fn sent(&self) -> bool {
         match self {
             Self::Status { .. } | Self::TooLarge { .. } | Self::Malformed(_) | Self::CredentialReturned => true,
-            Self::Tool { .. } | Self::Rpc { .. } => true,
+            Self::Tool { .. } | Self::Rpc { .. } | Self::GraphQl { .. } => true,
             Self::NotReady(_) | Self::Withheld(_) | Self::InputRequired(_) | Self::SessionEnded => false,
             Self::Timeout { sent } | Self::Exhausted { sent } | Self::Unreachable { sent, .. } => *sent,
             Self::Argument { .. } | Self::UnknownTool(_) | Self::Credential(_) | Self::CredentialUse(_) => false,

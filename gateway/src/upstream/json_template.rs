@@ -51,6 +51,15 @@ impl JsonTemplate {
         Ok(Self(Node::Object(members)))
     }
 
+    /// Returns whether it is an object with a member that is never left out.
+    pub(super) fn has_fixed_member(&self) -> bool {
+        match &self.0 {
+            Node::Constant(json) => json.starts_with('{') && json[1..].trim_start() != "}",
+            Node::Object(members) => members.iter().any(|(_, node)| !matches!(node, Node::Value(_))),
+            Node::Value(_) | Node::Text(_) | Node::List(_) => false,
+        }
+    }
+
     /// Writes the value, or returns `None` if it consists of one absent argument.
     ///
     /// # Errors

@@ -84,6 +84,8 @@ pub struct CallContext<'a> {
     pub(crate) session: Option<&'a CallerSession>,
     /// Why an MCP server cannot ask the caller during the call, if `relay` does not say how it can.
     pub(crate) cannot_ask: CannotAsk,
+    /// The query of a GraphQL tool, as a JSON string, in place of the service's.
+    pub(crate) query: Option<&'a str>,
     /// Where answers are parsed and merged that are too large for a serving thread.
     pub(crate) offload: Offload<'a>,
     /// The memory of the call. The answer's memory is reserved here, and stays reserved.
@@ -123,6 +125,8 @@ pub struct Answer {
     pub media: Vec<Bytes>,
     /// Members of the `_meta` of an MCP tool's result, as JSON without braces.
     pub meta: Option<Bytes>,
+    /// The errors that a GraphQL server reported next to the data, as a JSON list.
+    pub errors: Option<Bytes>,
     /// Set if the gateway fetched pages.
     pub pagination: Option<PageReport>,
     /// Status of the last response.
@@ -135,11 +139,12 @@ pub struct Answer {
 
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { output, media, meta, pagination, status, requests, elapsed } = self;
+        let Self { output, media, meta, errors, pagination, status, requests, elapsed } = self;
         f.debug_struct("Answer")
             .field("output", output)
             .field("media", &media.len())
             .field("meta", &meta.as_ref().map(Bytes::len))
+            .field("errors", &errors.as_ref().map(Bytes::len))
             .field("pages", &pagination.as_ref().map(|p| p.pages))
             .field("status", status)
             .field("requests", requests)

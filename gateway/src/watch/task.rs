@@ -162,6 +162,7 @@ fn context<'a>(
         input: None,
         session: None,
         cannot_ask: CannotAsk::NotACall,
+        query: None,
         offload: gateway.offload(&watch.id),
         memory,
     }

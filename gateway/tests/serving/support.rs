@@ -175,7 +175,7 @@ pub(crate) fn exposition(
     tools: &[(&str, Option<&str>)],
 ) -> ExpositionDocument {
     let tools = tools.iter().map(|(name, text)| {
-        let tool = ExpositionTool { filter: text.map(filter), filter_set: None };
+        let tool = ExpositionTool { filter: text.map(filter), filter_set: None, query: None };
         ((*name).to_owned(), tool)
     });
     ExpositionDocument {

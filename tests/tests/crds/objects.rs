@@ -116,7 +116,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
                 &json!({ "version": "1", "http": { "baseUrl": "https://a.example", "actions": {} },
                 "mcp": { "url": "https://a.example", "tools": {} } }),
             ),
-            "must have exactly one source; set `http`, `mcp` or `openapi`",
+            "must have exactly one source; set `http`, `mcp`, `openapi` or `graphql`",
         ),
         (mcp(&json!({ "url": "http://a.example/mcp" })), "http is allowed for loopback and in-cluster names only"),
         (mcp(&json!({ "url": "https://a.example?a=b" })), "no fragment; send a credential with `auth`"),
@@ -126,10 +126,22 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (mcp(&json!({ "tools": { "a": { "inputSchema": {}, "response": {} } } })), "response"),
         (mcp(&json!({ "auth": { "type": "bearer" } })), "`secretRef: {name: .., key: ..}` is required"),
         (object("ServiceManifest", "m", &json!({ "version": 1 })), "spec.version"),
-        (object("ServiceManifest", "m", &json!({ "version": "", "graphql": {} })), "spec.version"),
+        (object("ServiceManifest", "m", &json!({ "version": "", "grpc": {} })), "spec.version"),
         (
-            object("ServiceManifest", "m", &json!({ "version": "1", "graphql": {} })),
-            "`graphql` is not implemented yet; remove it",
+            object("ServiceManifest", "m", &json!({ "version": "1", "grpc": {} })),
+            "`grpc` is not implemented yet; remove it",
+        ),
+        (
+            object("ServiceManifest", "m", &json!({ "version": "1", "graphql": { "baseUrl": "https://a.example" } })),
+            "has no schema; write it into `inline`",
+        ),
+        (
+            object(
+                "ServiceManifest",
+                "m",
+                &json!({ "version": "1", "graphql": { "baseUrl": "https://a.example", "file": "a.graphql" } }),
+            ),
+            "a cluster has none; write the schema into `inline`",
         ),
         (
             object("ServiceManifest", "m", &json!({ "version": "1", "openapi": {} })),

@@ -20,7 +20,14 @@ async fn pages_without_a_cluster_do_what_they_say() -> Result<()> {
         }
         let walkthrough = Walkthrough::new(
             &["8080", "9090", "3001", "7070", "7081"],
-            &["examples/quickstart", "examples/payloads", "examples/bundle", "examples/prompts", "examples/openapi"],
+            &[
+                "examples/quickstart",
+                "examples/payloads",
+                "examples/bundle",
+                "examples/prompts",
+                "examples/openapi",
+                "examples/graphql",
+            ],
         )?;
         wrong.extend(walkthrough.follow(page, &[&servers], Path::new("no-cluster")).await?);
     }

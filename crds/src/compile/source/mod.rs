@@ -1,3 +1,25 @@
 //! Converters of documents that describe an API: pure, from the tree of a document to the tools that the gateway knows.
 
+pub(crate) mod graphql;
 pub(crate) mod openapi;
+
+use tamis_config::ServiceTool;
+
+/// A tool, and the operation that it calls.
+#[derive(Debug)]
+pub(crate) struct Converted {
+    /// Method and path, or type and field.
+    pub(crate) operation: String,
+    pub(crate) tool: ServiceTool,
+    /// What is not part of the tool, with the reason: optional parameters, or fields that need arguments.
+    pub(crate) omitted: Vec<String>,
+}
+
+/// An operation that becomes no tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// Method and path, or type and field.
+    pub(crate) operation: String,
+    /// Why, as the end of a sentence about it.
+    pub(crate) reason: String,
+}

@@ -11,7 +11,7 @@ use super::super::structural::{OPEN, RULES};
 use super::{schemas, walk};
 
 /// Where any JSON may stand, or text or a list, which the policy on filters tells apart.
-const ANY: [&str; 32] = [
+const ANY: [&str; 38] = [
     "CustomTools.spec.customTools.*.arguments.*",
     "CustomTools.spec.customTools.*.input",
     "Prompts.spec.prompts.*.result",
@@ -19,6 +19,12 @@ const ANY: [&str; 32] = [
     "Resources.spec.resourceTemplates.*.icons",
     "Resources.spec.resources.*.annotations",
     "Resources.spec.resources.*.icons",
+    "ServiceManifest.spec.graphql.overrides.*.response.filter.*.output.format",
+    "ServiceManifest.spec.graphql.overrides.*.response.filter.*.patches.*.value",
+    "ServiceManifest.spec.graphql.overrides.*.response.filter.*.test.value",
+    "ServiceManifest.spec.graphql.overrides.*.response.filter.output.format",
+    "ServiceManifest.spec.graphql.overrides.*.response.filter.patches.*.value",
+    "ServiceManifest.spec.graphql.overrides.*.response.filter.test.value",
     "ServiceManifest.spec.http.actions.*.args.*.default",
     "ServiceManifest.spec.http.actions.*.args.*.enum.*",
     "ServiceManifest.spec.http.actions.*.request.body",

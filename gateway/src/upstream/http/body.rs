@@ -35,6 +35,11 @@ impl Body {
         Ok(Some(Self { template, secret: Some(quoted(name)) }))
     }
 
+    /// Returns whether the body is an object with at least one member that is always there.
+    pub(super) fn is_object(&self) -> bool {
+        self.template.has_fixed_member()
+    }
+
     /// Writes the body, or returns `None` if it consists of one absent argument.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use super::merge::{Document, Merged};
 use super::pages::{Page, Pager, Start};
 use super::render::{MAX_URL, Rendered};
 use super::retry::{Decision, Failure, decide, retry_after};
-use super::{Action, extract};
+use super::{Action, extract, graphql};
 use crate::compute::NotRun;
 use crate::memory::Exhausted;
 use crate::offload::{LIGHT_COPIED, LIGHT_READ, Work};
@@ -37,6 +37,8 @@ pub(super) struct Fetch<'a> {
     pub(super) requests: u32,
     /// Status of the last response.
     pub(super) status: StatusCode,
+    /// What a GraphQL server reported next to the data.
+    pub(super) errors: Option<Bytes>,
 }
 
 impl Fetch<'_> {
@@ -46,8 +48,19 @@ impl Fetch<'_> {
     /// [`UpstreamError`].
     pub(super) async fn one_page(&mut self) -> Result<Bytes, UpstreamError> {
         let document = self.fetch(&self.rendered.target, self.context.bounds.max_response_bytes).await?;
-        let Some(path) = self.extract_path(&document) else { return Ok(document.body) };
+        let path = self.extract_path(&document);
         let bytes = document.body.len();
+        if let Some(answer) = &self.action.graphql {
+            let field = answer.field.clone();
+            let work = move || {
+                let graphql::Parts { output, errors } = graphql::read(&document.body, field.as_deref())?;
+                Ok::<_, UpstreamError>((extract_output(&output, path.as_deref())?, errors))
+            };
+            let (output, errors) = self.off_thread(bytes, LIGHT_READ, work).await??;
+            self.errors = errors;
+            return Ok(output);
+        }
+        let Some(path) = path else { return Ok(document.body) };
         self.off_thread(bytes, LIGHT_READ, move || extract_output(&document.body, Some(&path))).await?
     }
 

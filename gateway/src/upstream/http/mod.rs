@@ -4,6 +4,7 @@ mod body;
 mod exchange;
 mod extract;
 mod fetch;
+mod graphql;
 mod headers;
 mod merge;
 mod pages;
@@ -55,6 +56,15 @@ struct Action {
     pagination: Option<Pagination>,
     /// Texts for the caller by status code.
     errors: IndexMap<u16, String>,
+    /// Set for a GraphQL request: how its answer is read.
+    graphql: Option<GraphQlAnswer>,
+}
+
+/// How the answer to a GraphQL request is read.
+#[derive(Debug)]
+struct GraphQlAnswer {
+    /// The only root field; none if all of `data` is the output.
+    field: Option<Box<str>>,
 }
 
 impl HttpService {
@@ -105,7 +115,7 @@ impl HttpService {
             Some(auth) => auth.authenticate(context.credentials)?,
             None => Authentication::default(),
         };
-        let rendered = action.plan.render(arguments, authentication.body.as_ref())?;
+        let rendered = action.plan.render(arguments, authentication.body.as_ref(), context.query)?;
         if let (false, Some(auth)) = (authentication.may_go_to(&rendered.target), &action.auth) {
             return Err(UpstreamError::CredentialUse(auth.credential().clone()));
         }
@@ -119,6 +129,7 @@ impl HttpService {
             context,
             requests: 0,
             status: StatusCode::OK,
+            errors: None,
         };
         let (body, pagination) = match &action.pagination {
             None => (fetch.one_page().await?, None),
@@ -128,6 +139,7 @@ impl HttpService {
             output: if action.is_json { Output::Json(body) } else { Output::Text(body) },
             media: Vec::new(),
             meta: None,
+            errors: fetch.errors.take(),
             pagination,
             status: fetch.status.as_u16(),
             requests: fetch.requests,
@@ -164,6 +176,7 @@ impl Action {
             retry: call.retry.clone(),
             pagination: tool.pagination.clone(),
             errors: call.error_mapping.clone(),
+            graphql: call.graphql.as_ref().map(|call| GraphQlAnswer { field: call.field.as_deref().map(Into::into) }),
         })
     }
 

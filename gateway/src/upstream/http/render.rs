@@ -15,10 +15,12 @@ use tamis_engine::JsonText;
 use url::Url;
 
 use super::body::Body;
+use super::graphql;
 use super::headers::Headers;
 use super::path::Path;
 use super::query::{Form, Query};
 use crate::upstream::auth::AuthPlan;
+use crate::upstream::json_template::quoted;
 use crate::upstream::origin::{Origin, Target};
 use crate::upstream::template::{Values, check_length, invalid_argument, is_paging, properties};
 use crate::upstream::{Arguments, InvalidService, Secret, UpstreamError};
@@ -41,6 +43,8 @@ pub(super) struct RequestPlan {
     headers: Headers,
     body: Option<Body>,
     form: Option<Form>,
+    /// The query of a GraphQL request, as a JSON string.
+    query_text: Option<Box<str>>,
 }
 
 /// A request without its authentication. It has no `Debug`, since its body may hold a credential.
@@ -76,6 +80,10 @@ impl RequestPlan {
             let message = "cannot be combined with `body`, nor with authentication of type body";
             return Err(InvalidService::new(format!("{field}.request.form"), message));
         }
+        let query_text = call.graphql.as_ref().map(|graphql| quoted(&graphql.query));
+        if query_text.is_some() && body.as_ref().is_none_or(|body| !body.is_object()) {
+            return Err(InvalidService::new(format!("{field}.request.body"), "must be an object with the variables"));
+        }
         let media_type = match (&body, &form) {
             (Some(_), _) => Some("application/json"),
             (None, Some(_)) => Some("application/x-www-form-urlencoded"),
@@ -86,20 +94,31 @@ impl RequestPlan {
             template: path.into(),
             defaults: call.defaults.clone(),
             origin: Arc::clone(origin),
-            prefix: base.path().trim_end_matches('/').into(),
+            // A GraphQL endpoint is the whole path, and some servers know it only with its slash.
+            prefix: match &call.graphql {
+                Some(_) => base.path().into(),
+                None => base.path().trim_end_matches('/').into(),
+            },
             path: Path::parse(field, path, call, &known)?,
             query: Query::parse(field, inline, (tool, call), auth.and_then(AuthPlan::query_parameter), &known)?,
             headers: Headers::parse(field, (tool, call), media_type, origin, &known)?,
             body,
             form,
+            query_text,
         })
     }
 
-    /// Makes the request for the arguments of a call.
+    /// Makes the request for the arguments of a call. `query`: the query of a GraphQL request in place of its own, as a JSON
+    /// string.
     ///
     /// # Errors
     /// [`UpstreamError::Argument`] for an argument that does not fit its placeholder.
-    pub(super) fn render(&self, arguments: &Arguments, secret: Option<&Secret>) -> Result<Rendered<'_>, UpstreamError> {
+    pub(super) fn render(
+        &self,
+        arguments: &Arguments,
+        secret: Option<&Secret>,
+        query: Option<&str>,
+    ) -> Result<Rendered<'_>, UpstreamError> {
         let values = Values::new(arguments, &self.defaults);
         let mut text = String::with_capacity(self.prefix.len() + 128);
         text.push_str(&self.prefix);
@@ -112,7 +131,13 @@ impl RequestPlan {
         let invalid = || invalid_argument("path", "does not give a valid URL");
         let target = Target::new(&self.origin, text).ok_or_else(invalid)?;
         let body = match (&self.body, &self.form) {
-            (Some(body), _) => body.write(&values, secret.map(Secret::expose))?.map(Bytes::from),
+            (Some(body), _) => {
+                let body = body.write(&values, secret.map(Secret::expose))?;
+                match &self.query_text {
+                    None => body.map(Bytes::from),
+                    Some(own) => body.map(|body| graphql::with_query(query.unwrap_or(own), &body).into()),
+                }
+            }
             (None, Some(form)) => Some(Bytes::from(form.write(&values)?)),
             (None, None) => None,
         };

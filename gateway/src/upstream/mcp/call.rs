@@ -97,6 +97,7 @@ impl ToolCall<'_> {
             output,
             media,
             meta,
+            errors: None,
             pagination: None,
             status: 200,
             requests: self.flight.wire.requests,

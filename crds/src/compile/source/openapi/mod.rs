@@ -7,7 +7,7 @@
 mod answer;
 mod body;
 mod document;
-mod names;
+pub(super) mod names;
 mod operation;
 mod parameter;
 mod prune;
@@ -22,12 +22,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{Auth, ServiceTool};
+use tamis_config::Auth;
 
 use self::document::{Document, Halt};
 pub use self::report::{ApiReport, ApiTool, examine_api};
 use self::schema::KnownPatterns;
 pub(crate) use self::select::Selection;
+use super::{Converted, LeftOut};
 use crate::Diagnostic;
 use crate::yaml::Node;
 
@@ -53,25 +54,6 @@ pub(crate) struct Conversion {
     pub(crate) names: Vec<String>,
     /// The findings, errors among them.
     pub(crate) findings: Vec<Diagnostic>,
-}
-
-/// A tool, and the operation that it calls.
-#[derive(Debug)]
-pub(crate) struct Converted {
-    /// Method and path.
-    pub(crate) operation: String,
-    pub(crate) tool: ServiceTool,
-    /// Optional parameters that are not arguments, with the reason.
-    pub(crate) omitted: Vec<String>,
-}
-
-/// An operation that becomes no tool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LeftOut {
-    /// Method and path.
-    pub(crate) operation: String,
-    /// Why, as the end of a sentence about it.
-    pub(crate) reason: String,
 }
 
 /// A document, and where it is.

@@ -189,6 +189,7 @@ pub(super) fn tool<'n>(
                 }),
                 retry: None,
                 error_mapping: IndexMap::new(),
+                graphql: None,
             })),
         },
         omitted,

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tamis_config::Digest;
+
 use super::document::{At, Document};
-use super::{Conversion, Selection, Source, convert, prune};
+use super::{Conversion, Converted, Selection, Source, convert, prune};
 use crate::Diagnostic;
 use crate::read::api;
 use crate::resources::AuthType;
@@ -42,8 +44,19 @@ pub struct ApiTool {
     pub name: String,
     /// Method and path.
     pub operation: String,
-    /// Optional parameters that are not arguments, each with the reason.
+    /// What is not part of the tool, with the reason: optional parameters, or fields that need arguments.
     pub omitted: Vec<String>,
+    /// Differs if the tool differs.
+    pub digest: Digest,
+}
+
+impl ApiTool {
+    pub(in crate::compile::source) fn new(name: String, converted: Converted) -> Self {
+        let Converted { operation, tool, omitted } = converted;
+        // Tools serialize without errors.
+        let digest = Digest::of(&serde_json::to_vec(&tool).unwrap_or_default());
+        Self { name, operation, omitted, digest }
+    }
 }
 
 /// Reads an OpenAPI document. `file` is only a name, for messages and to distinguish JSON (`.json`) from YAML; `include` chooses
@@ -74,10 +87,7 @@ pub fn examine_api(file: &str, bytes: &[u8], include: Option<&[String]>) -> ApiR
     report.auth = auth(&document);
     let kept: BTreeSet<&str> = tools.values().map(|tool| &*tool.operation).collect();
     report.pruned = prune::prune(&document, &kept);
-    report.tools = tools
-        .into_iter()
-        .map(|(name, tool)| ApiTool { name, operation: tool.operation, omitted: tool.omitted })
-        .collect();
+    report.tools = tools.into_iter().map(|(name, tool)| ApiTool::new(name, tool)).collect();
     report
 }
 

@@ -20,7 +20,7 @@ fn plan(http: Value) -> Result<RequestPlan, InvalidService> {
 }
 
 fn render(http: Value, args: &str) -> Result<Rendered<'static>, UpstreamError> {
-    Box::leak(Box::new(plan(http).unwrap())).render(&arguments(args), None)
+    Box::leak(Box::new(plan(http).unwrap())).render(&arguments(args), None, None)
 }
 
 /// Path and query, or what is said about the argument.
@@ -394,5 +394,36 @@ proptest! {
                 prop_assert_eq!((&body["a"], &body["deep"][0]["c"]), (&a, &c));
             }
         }
+    }
+}
+
+#[test]
+fn a_query_is_constant_and_arguments_are_its_variables() {
+    let query = "query call($a:String,$b:[Int!]){call(a:$a,b:$b){a}}";
+    let http = json!({
+        "method": "POST", "path": "", "graphql": {"query": query, "field": "call"},
+        "request": {"body": {"variables": {"a": "{a}", "b": "{b}"}}},
+    });
+    let table = [
+        ("{}", r#"{"variables":{}}"#),
+        (r#"{"a": null}"#, r#"{"variables":{"a":null}}"#),
+        (r#"{"a": "\"}) { other } #", "b": [1.0, 2e5]}"#, r#"{"variables":{"a":"\"}) { other } #","b":[1.0, 2e5]}}"#),
+        (r#"{"a": "{b}{a}", "b": "{a}"}"#, r#"{"variables":{"a":"{b}{a}","b":"{a}"}}"#),
+        (r#"{"a": "\u0022,\"query\":\"x"}"#, r#"{"variables":{"a":"\u0022,\"query\":\"x"}}"#),
+    ];
+    let quoted = serde_json::Value::from(query).to_string();
+    for (args, variables) in table {
+        let body = render(http.clone(), args).unwrap().body.unwrap();
+        assert_eq!(body, format!("{{\"query\":{quoted},{}", &variables[1..]), "{args}");
+    }
+    let parsed = plan(http.clone()).unwrap();
+    let rendered = parsed.render(&arguments(r#"{"a": "x"}"#), None, Some("\"{ other }\"")).unwrap();
+    assert_eq!(rendered.target.path_and_query().to_string(), "/v1/", "an endpoint may end with a slash");
+    assert_eq!(rendered.body.unwrap(), r#"{"query":"{ other }","variables":{"a":"x"}}"#);
+    // Without an object the query would have no place.
+    for body in [json!(null), json!({}), json!([1]), json!("{a}"), json!({"variables": "{a}"})] {
+        let mut broken = http.clone();
+        broken["request"]["body"] = body.clone();
+        assert!(plan(broken).is_err(), "{body}");
     }
 }

@@ -211,6 +211,7 @@ pub(crate) fn context<'a>(
         input: None,
         session: None,
         cannot_ask: CannotAsk::NotACall,
+        query: None,
         offload,
         memory,
     }

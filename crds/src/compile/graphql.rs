@@ -1,0 +1,115 @@
+//! Compiles the `graphql` source of a manifest: a GraphQL schema, operations, and what the manifest says in addition.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use tamis_config::{HttpSource, ServiceTool};
+
+use super::overrides::{Selects, check_patterns, overridden};
+use super::service::base_url;
+use super::source::graphql::{Conversion, Document, Queries, Selection, Source, convert};
+use super::{CompileEnv, auth, named_file};
+use crate::origin::FieldPath;
+use crate::resources::{ApiDocument, GraphQlFieldsSpec, GraphQlOperationsSpec, GraphQlSpec};
+use crate::sink::DiagnosticSink;
+
+/// What becomes a tool.
+const FIELD: &str = "field";
+
+/// The tools of a GraphQL API, and what makes their queries.
+pub(super) struct Compiled {
+    pub(super) source: HttpSource,
+    pub(super) tools: IndexMap<String, ServiceTool>,
+    pub(super) queries: Queries,
+}
+
+/// Converts the documents of a manifest. `None` if a document cannot be read, so that its tools are not known; that has been
+/// reported.
+pub(super) fn compile<'s>(
+    spec: &GraphQlSpec,
+    apis: &'s [Arc<ApiDocument>],
+    env: &CompileEnv<'_>,
+    sink: &mut DiagnosticSink<'s>,
+) -> Option<Compiled> {
+    let GraphQlSpec { inline, file, config_map_ref: _, base_url: url, auth: auth_spec, operations, fields, overrides } =
+        spec;
+    let at = FieldPath::spec(["graphql"]);
+    base_url(url, &at.key("baseUrl"), "write the endpoint alone", sink);
+    let auth = auth_spec.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink));
+    let given = (inline.is_some(), file.as_deref());
+    let schema = document(given, SCHEMA, &at, (apis, env), sink);
+    let written = match operations {
+        None => Some(None),
+        Some(GraphQlOperationsSpec { inline, file, config_map_ref: _ }) => {
+            let given = (inline.is_some(), file.as_deref());
+            document(given, OPERATIONS, &at.key("operations"), (apis, env), sink).map(Some)
+        }
+    };
+    let source = Source { schema: schema?, operations: written? };
+    let GraphQlFieldsSpec { include, exclude } = fields.clone().unwrap_or_default();
+    let any = fields.is_some() || operations.is_none();
+    let conversion = convert(source, Selection { any, include: include.as_deref(), exclude: &exclude });
+    let Conversion { tools, left_out: _, unselected: _, names, queries, findings } = conversion;
+    let is_readable = !findings.iter().any(crate::Diagnostic::is_error);
+    for finding in findings {
+        sink.push(finding);
+    }
+    if is_readable {
+        let remedy = "write the name of a field, or that of its type and its own, as in `Mutation.addStar`";
+        let selects = Selects { what: FIELD, remedy };
+        check_patterns((include.as_ref(), &exclude), &names, selects, &at.key("fields"), sink);
+    }
+    let tools = overridden(tools, overrides, (is_readable, "operation and no field"), &at.key("overrides"), sink);
+    if is_readable && tools.is_empty() {
+        sink.warning(&at, "no operation and no field becomes a tool", "select others in `fields.include`");
+    }
+    let mut queries = queries.filter(|_| is_readable)?;
+    for (name, spec) in overrides {
+        // Its filter reads a part of the field, so that its paths begin elsewhere.
+        if spec.response.as_ref().is_some_and(|response| response.extract.is_some()) {
+            queries.forget(name);
+        }
+    }
+    // Two tools may swap their names.
+    let renamed: Vec<_> = overrides.iter().filter_map(|(name, spec)| Some((name, spec.name.as_ref()?))).collect();
+    queries.rename(&renamed);
+    Some(Compiled { source: HttpSource { base_url: url.clone(), auth }, tools, queries })
+}
+
+/// The path of an inline document, as messages name it and as steps below `spec.graphql`.
+type Place = (&'static str, &'static [&'static str]);
+
+const SCHEMA: Place = ("spec.graphql.inline", &["inline"]);
+const OPERATIONS: Place = ("spec.graphql.operations.inline", &["operations", "inline"]);
+
+/// Returns the document that a manifest holds or names.
+fn document<'s>(
+    (inline, file): (bool, Option<&str>),
+    (field, steps): Place,
+    at: &FieldPath,
+    (apis, env): (&'s [Arc<ApiDocument>], &CompileEnv<'_>),
+    sink: &mut DiagnosticSink<'s>,
+) -> Option<Document<'s>> {
+    let origin = sink.origin();
+    match (inline, file) {
+        (true, Some(_)) => {
+            sink.error(&at.key("file"), "and `inline` are mutually exclusive", "remove one of them");
+            None
+        }
+        (false, None) => {
+            sink.error(at, "has no document", "name the document's `file`, or write it into `inline`");
+            None
+        }
+        (true, None) => {
+            let mut node = origin.tree.get("spec")?.get("graphql")?;
+            for step in steps {
+                node = node.get(step)?;
+            }
+            Some(Document { file: &origin.file, field, node })
+        }
+        (false, Some(name)) => {
+            let (file, node) = named_file(name, apis, env, &at.key("file"), sink)?;
+            Some(Document { file, field: "", node })
+        }
+    }
+}

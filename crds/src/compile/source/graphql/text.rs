@@ -1,0 +1,140 @@
+//! The text of a GraphQL document, and where its lines are in the file that holds it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use apollo_compiler::parser::LineColumn;
+use apollo_compiler::validation::DiagnosticList;
+
+use super::introspection;
+use crate::Diagnostic;
+use crate::yaml::{Node, Position, Value};
+
+/// Bytes of a schema.
+const MAX_SCHEMA: usize = 8 << 20;
+/// Bytes of the operations.
+const MAX_OPERATIONS: usize = 1 << 20;
+/// The number of findings about one document.
+const MAX_FINDINGS: usize = 100;
+
+/// A document, and where it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Document<'n> {
+    pub(crate) file: &'n Arc<str>,
+    /// The path of the document in its file; empty for a file of its own.
+    pub(crate) field: &'static str,
+    pub(crate) node: &'n Node,
+}
+
+/// The text of a document.
+#[derive(Debug)]
+pub(super) struct Text<'n> {
+    pub(super) document: Document<'n>,
+    pub(super) text: Cow<'n, str>,
+    lines: Lines,
+}
+
+/// Where the lines of a text are.
+#[derive(Debug)]
+enum Lines {
+    /// They are lines of the file, from a position on.
+    Of(Position),
+    /// They were made of something else, each at this position.
+    At(Vec<Position>),
+    /// They are somewhere in this value.
+    Within(Position),
+}
+
+impl<'n> Text<'n> {
+    /// Reads a schema: a text in GraphQL's own language, or the result of an introspection query.
+    ///
+    /// # Errors
+    /// One finding for what is neither.
+    pub(super) fn schema(document: Document<'n>) -> Result<Self, Diagnostic> {
+        let Document { file, field, node } = document;
+        let error = |message: &str, remedy: &str| Err(Diagnostic::error(file, node.position, field, message, remedy));
+        let converted = match &node.value {
+            Value::Map(_) => introspection::sdl(node),
+            Value::Scalar(scalar) if scalar.source.trim_start().starts_with('{') => {
+                let parsed = crate::yaml::parse_json(file, &scalar.source);
+                let Ok(Some(parsed)) = parsed else {
+                    return error("begins with `{`, but is not JSON", "write a schema, or the result of introspection");
+                };
+                // Positions in the text of a value are not those of the file.
+                introspection::sdl(&parsed)
+                    .map(|(text, _)| (text, Vec::new()))
+                    .map_err(|(_, message)| (node.position, message))
+            }
+            Value::Scalar(_) => return Self::new(document, MAX_SCHEMA),
+            Value::List(_) => return error("expected a schema, found a list", "write a schema in GraphQL's language"),
+        };
+        let (text, lines) = converted.map_err(|(position, message)| {
+            let remedy = "save the whole result of an introspection query, or a schema in GraphQL's language";
+            Diagnostic::error(file, position, field, message, remedy)
+        })?;
+        let lines = if lines.is_empty() { Lines::Within(node.position) } else { Lines::At(lines) };
+        Ok(Self { document, text: text.into(), lines })
+    }
+
+    /// Reads operations.
+    ///
+    /// # Errors
+    /// One finding for what is no text, or too large.
+    pub(super) fn operations(document: Document<'n>) -> Result<Self, Diagnostic> {
+        Self::new(document, MAX_OPERATIONS)
+    }
+
+    fn new(document: Document<'n>, most: usize) -> Result<Self, Diagnostic> {
+        let Document { file, field, node } = document;
+        let error = |message: String, remedy: &str| Err(Diagnostic::error(file, node.position, field, message, remedy));
+        let Value::Scalar(scalar) = &node.value else {
+            return error(format!("expected a GraphQL document, found {}", node.describe()), "write it as a text");
+        };
+        if scalar.source.len() > most {
+            let message = format!("has {} bytes, more than the limit of {most}", scalar.source.len());
+            return error(message, "prune it with `tamis import graphql`");
+        }
+        let is_file = field.is_empty();
+        let lines = if is_file || scalar.literal { Lines::Of(node.position) } else { Lines::Within(node.position) };
+        Ok(Self { document, text: Cow::Borrowed(&scalar.source), lines })
+    }
+
+    /// Reports a mistake at a place of the text.
+    pub(super) fn error(&self, at: Option<LineColumn>, message: impl Into<String>, remedy: &str) -> Diagnostic {
+        let (position, message) = self.place(at, message.into());
+        Diagnostic::error(self.document.file, position, self.document.field, message, remedy)
+    }
+
+    /// Reports what works otherwise than its author may expect.
+    pub(super) fn warning(&self, at: Option<LineColumn>, message: impl Into<String>, remedy: &str) -> Diagnostic {
+        let (position, message) = self.place(at, message.into());
+        Diagnostic::warning(self.document.file, position, self.document.field, message, remedy)
+    }
+
+    /// Returns the position of a place of the text in its file, and a message that names the place if the position does not.
+    fn place(&self, at: Option<LineColumn>, message: String) -> (Position, String) {
+        let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let Some(LineColumn { line, column }) = at else { return (self.document.node.position, message) };
+        match &self.lines {
+            Lines::Of(Position { line: first, column: indentation }) => {
+                let line = first.saturating_add(number(line.saturating_sub(1)));
+                (Position { line, column: indentation.saturating_add(number(column.saturating_sub(1))) }, message)
+            }
+            Lines::At(lines) => {
+                let position = lines.get(line.saturating_sub(1)).copied();
+                (position.unwrap_or(self.document.node.position), message)
+            }
+            Lines::Within(position) => (*position, format!("line {line}, column {column}: {message}")),
+        }
+    }
+
+    /// Returns the findings of a parser.
+    pub(super) fn mistakes(&self, found: &DiagnosticList, remedy: &str) -> Vec<Diagnostic> {
+        let each = found.iter().take(MAX_FINDINGS).map(|finding| {
+            let at = finding.line_column_range().map(|range| range.start);
+            let message = finding.error.to_string();
+            self.error(at, message.trim_end_matches('.'), remedy)
+        });
+        each.collect()
+    }
+}
