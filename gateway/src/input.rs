@@ -115,7 +115,7 @@ pub(crate) enum NotAsked {
 }
 
 impl NotAsked {
-    /// Returns the protocol error for a caller that lacks a capability; none if the caller is told in a result. `wanted`: what the
+    /// Returns the protocol error for a caller that lacks a capability; none if the result of the call says so. `wanted`: what the
     /// server wants.
     pub(crate) fn error(self, wanted: &InputRequired) -> Option<RpcError> {
         let required = match (self, wanted) {

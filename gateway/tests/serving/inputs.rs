@@ -4,7 +4,7 @@ use futures_util::stream;
 use serde_json::{Value, json};
 
 use crate::relayed::{MARK, Talking, answer, both, messages, progress, request};
-use crate::support::{MODERN, Running, options, start, text};
+use crate::support::{MODERN, Running, options, read, start, text};
 
 /// A server that asks once, and then answers with what it got.
 async fn asking(requests: &'static str) -> (Talking, String) {
@@ -28,6 +28,10 @@ const ELICITS: &str = r#"{"who":{"method":"elicitation/create","params":{"messag
 
 /// A modern call with these capabilities and further parameters.
 async fn call(running: &Running, name: &str, capabilities: Value, more: Value) -> String {
+    messages(respond(running, name, capabilities, more).await).await.1.pop().unwrap()
+}
+
+async fn respond(running: &Running, name: &str, capabilities: Value, more: Value) -> reqwest::Response {
     let mut params = json!({"name": "read", "arguments": {}, "_meta": {
         "io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": capabilities,
     }});
@@ -36,8 +40,7 @@ async fn call(running: &Running, name: &str, capabilities: Value, more: Value) -
     }
     let message = json!({"jsonrpc": "2.0", "id": "c-1", "method": "tools/call", "params": params}).to_string();
     let request = running.post(name, message).header("mcp-protocol-version", MODERN);
-    let response = request.header("mcp-method", "tools/call").header("mcp-name", "read").send().await.unwrap();
-    messages(response).await.1.pop().unwrap()
+    request.header("mcp-method", "tools/call").header("mcp-name", "read").send().await.unwrap()
 }
 
 fn result(answer: &str) -> Value {
@@ -77,25 +80,17 @@ async fn a_caller_that_cannot_be_asked_gets_a_reason_and_nothing_of_the_server()
     both(&running, &url).await;
     let declared = json!({"elicitation": {}, "sampling": {}, "roots": {}});
     let more = json!({"inputResponses": {"who": {"action": "accept"}}});
-    for (name, capabilities, more, expected) in [
-        ("enforced", declared.clone(), json!({}), "The tool asks for input, which does not pass under Enforced."),
-        ("enforced", declared.clone(), more, "The tool asks for input, which does not pass under Enforced."),
-        (
-            "advisory",
-            json!({"sampling": {}}),
-            json!({}),
-            "The tool asks for input that the client has not declared to have: elicitation.",
-        ),
-        (
-            "advisory",
-            json!({}),
-            json!({}),
-            "The tool asks for input that the client has not declared to have: elicitation.",
-        ),
-    ] {
-        let refused = call(&running, name, capabilities, more).await;
+    for more in [json!({}), more] {
+        let refused = call(&running, "enforced", declared.clone(), more).await;
         assert!(!refused.contains(MARK), "{refused}");
+        let expected = "The tool asks for input, which does not pass under Enforced.";
         assert_eq!((text(&result(&refused)), &result(&refused)["isError"]), (expected, &json!(true)), "{refused}");
+    }
+    for capabilities in [json!({"sampling": {}}), json!({})] {
+        let (status, refused) = read(respond(&running, "advisory", capabilities, json!({})).await).await;
+        let required = json!({"requiredCapabilities": {"elicitation": {}}});
+        assert_eq!((status, &refused["error"]["code"], &refused["error"]["data"]), (400, &json!(-32021), &required));
+        assert!(!refused.to_string().contains(MARK), "{refused}");
     }
     for (name, expected) in [
         ("enforced", "The tool asks for input, which does not pass under Enforced."),

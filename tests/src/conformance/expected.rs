@@ -32,10 +32,6 @@ const FIXTURE: &[(&str, Expected)] = &[
 /// The results of an exposition of the fixture that are not passes.
 const PROXIED: &[(&str, Expected)] = &[
     ("server-sse-polling", Skipped(NO_STREAM)),
-    ("tools-call-sampling", Outside(NOT_MERGED)),
-    ("tools-call-elicitation", Outside(NOT_MERGED)),
-    ("elicitation-sep1034-defaults", Outside(NOT_MERGED)),
-    ("elicitation-sep1330-enums", Outside(NOT_MERGED)),
     ("tasks-lifecycle", Outside(TASKS)),
     ("tasks-capability-negotiation", Outside(TASKS)),
     ("tasks-wire-fields", Outside(TASKS)),
@@ -48,7 +44,6 @@ const PROXIED: &[(&str, Expected)] = &[
     ("tasks-mrtr-composition", Outside(TASKS)),
 ];
 
-const NOT_MERGED: &str = "requests of a server to its client during a call, before 2026-07-28: not merged yet";
 const SUBSCRIPTIONS: &str = "changes of the resources of an HTTP API are not announced";
 const ASKS: &str = "an HTTP API never sends requests to the client (sampling, elicitation, roots)";
 const CONTENT: &str =

@@ -59,6 +59,7 @@ impl McpRequest<'_> {
             input: None,
             session,
             cannot_ask: CannotAsk::NotACall,
+            query: None,
             offload: self.gateway.offload(&exposition.id),
             memory,
         }
