@@ -221,7 +221,7 @@ type Other { a: Int }
             read("api-example-com.yaml"),
             "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata:\n  name: api-example-com\nspec:\n  version: \"1.0.0\"\n  \
              graphql:\n    file: api-example-com.graphql\n    baseUrl: https://api.example.com/graphql\n    operations:\n      \
-             file: api-example-com.operations.graphql\n    fields:\n      include:\n      - user\n      - Mutation.add\n"
+             file: api-example-com.operations.graphql\n    fields:\n      include:\n        - user\n        - Mutation.add\n"
         );
         let schema = read("api-example-com.graphql");
         assert!(schema.contains("picture") && !schema.contains("Other"), "{schema}");

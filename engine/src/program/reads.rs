@@ -236,8 +236,8 @@ impl Branch {
             *payload = Reads::All;
             return;
         }
-        // An item of which nothing is selected stays as it is under `Advisory`.
-        if !enforced && select.iter().all(|field| field.path.len() > 1) {
+        // An item of which nothing is selected stays as it is under `Advisory`, and patches may remove what would be selected.
+        if !enforced && (!patches.is_empty() || select.iter().all(|field| field.path.len() > 1)) {
             *payload = Reads::All;
             return;
         }

@@ -81,6 +81,7 @@ fn what_filters_read() {
             json!({"x": true, "u": {"v": true}}),
         ),
         (json!({"exclude": ["a"]}), Advisory, json!(true)),
+        (json!({"patches": [{"op": "remove", "path": "/a"}], "select": {"x": "a"}}), Advisory, json!(true)),
         (json!({"dropNulls": true}), Enforced, json!(true)),
         (json!({"passthrough": true}), Enforced, json!(true)),
         (json!({}), Advisory, json!(true)),
