@@ -6,8 +6,9 @@
 //! task  keeps a stream of the server open while something of it is wanted
 //! ```
 //!
-//! A [`Feed`] belongs to one caller of one exposition, as the session with the server does. The gateway that a client subscribed at
-//! keeps the subscription, and no other replica knows it.
+//! A [`Feed`] belongs to one session with the server: to a session of a caller where the server's session id travels in its id
+//! (`sealed`), and otherwise to a caller of an exposition. The gateway that a client subscribed at keeps the subscription, and no
+//! other replica knows it.
 
 mod task;
 
@@ -22,6 +23,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::call::Caller;
 use crate::gateway::Gateway;
 use crate::mcp::level::Level;
+use crate::sealed::CallerSession;
 
 /// Bytes of the URI of a subscription.
 pub(crate) const MAX_URI: usize = 2 << 10;
@@ -33,8 +35,10 @@ const OF_A_CALLER: usize = 256;
 const OF_AN_EXPOSITION: usize = 1_024;
 /// Subscriptions of all expositions.
 const OF_ALL: usize = 8_192;
-/// Callers that have a feed.
+/// Feeds of all callers.
 const MAX_FEEDS: usize = 4_096;
+/// Feeds of one caller of one exposition: each may take one of the [`STREAMS`].
+const FEEDS_OF_A_CALLER: usize = 64;
 /// Streams of servers that are open at once.
 const STREAMS: usize = 256;
 /// Log messages that wait for a session, and their bytes. The oldest are dropped beyond that.
@@ -55,7 +59,8 @@ pub(crate) struct Feeds {
     listeners: AtomicU64,
 }
 
-type Key = (Arc<ExpositionId>, String);
+/// The exposition, the caller, and the name of the caller's session, which is empty where callers share the server's.
+type Key = (Arc<ExpositionId>, String, Box<str>);
 
 impl Default for Feeds {
     fn default() -> Self {
@@ -72,42 +77,64 @@ impl Feeds {
         self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the feed of a caller of an exposition.
+    /// Returns the feed of a caller of an exposition, or of a session of the caller that has a session of the server for itself.
     ///
     /// # Errors
-    /// [`TooMany`] callers have one.
-    pub(crate) fn of(&self, id: &Arc<ExpositionId>, caller: &Caller) -> Result<Arc<Feed>, TooMany> {
-        let key = (Arc::clone(id), caller.listener());
+    /// [`TooMany`] callers have one, or the caller has too many.
+    pub(crate) fn of(
+        &self,
+        id: &Arc<ExpositionId>,
+        caller: &Caller,
+        session: Option<&CallerSession>,
+    ) -> Result<Arc<Feed>, TooMany> {
+        let key = key(id, caller, session);
         let mut feeds = self.lock();
         if let Some(feed) = feeds.get(&key) {
             return Ok(Arc::clone(feed));
         }
-        if feeds.len() >= MAX_FEEDS {
+        let of_caller = |feeds: &HashMap<Key, Arc<Feed>>| {
+            feeds.keys().filter(|(exposition, caller, _)| (exposition, caller) == (&key.0, &key.1)).count()
+        };
+        if feeds.len() >= MAX_FEEDS || of_caller(&feeds) >= FEEDS_OF_A_CALLER {
             let now = Instant::now();
             feeds.retain(|_, feed| Arc::strong_count(feed) > 1 || feed.is_used(now));
             if feeds.len() >= MAX_FEEDS {
                 return Err(TooMany("the gateway"));
             }
+            if of_caller(&feeds) >= FEEDS_OF_A_CALLER {
+                return Err(TooMany("the caller"));
+            }
         }
-        let feed = Arc::new(Feed::new(Arc::clone(id), caller.clone()));
+        let session = session.filter(|session| has_own(session)).cloned();
+        let feed = Arc::new(Feed::new(Arc::clone(id), caller.clone(), session));
         feeds.insert(key, Arc::clone(&feed));
         Ok(feed)
     }
 
-    /// Returns the feed of a caller, if it has one.
-    pub(crate) fn known(&self, id: &Arc<ExpositionId>, caller: &Caller) -> Option<Arc<Feed>> {
-        self.lock().get(&(Arc::clone(id), caller.listener())).cloned()
+    /// Returns the feed of a caller or of its session, if there is one.
+    pub(crate) fn known(
+        &self,
+        id: &Arc<ExpositionId>,
+        caller: &Caller,
+        session: Option<&CallerSession>,
+    ) -> Option<Arc<Feed>> {
+        self.lock().get(&key(id, caller, session)).cloned()
     }
 
-    /// Checks that an exposition, and all together, may have more subscriptions.
-    fn check(&self, id: &ExpositionId) -> Result<(), TooMany> {
-        let (mut all, mut own) = (0, 0);
-        for ((exposition, _), feed) in &*self.lock() {
+    /// Checks that a caller, its exposition, and all together, may have more subscriptions.
+    fn check(&self, id: &ExpositionId, caller: &Caller) -> Result<(), TooMany> {
+        let (mut all, mut own, mut of_caller) = (0, 0, 0);
+        let listener = caller.listener();
+        for ((exposition, caller, _), feed) in &*self.lock() {
             let count = feed.lock().count();
             all += count;
-            own += if **exposition == *id { count } else { 0 };
+            if **exposition == *id {
+                own += count;
+                of_caller += if *caller == listener { count } else { 0 };
+            }
         }
         match () {
+            () if of_caller >= OF_A_CALLER => Err(TooMany("the caller")),
             () if own >= OF_AN_EXPOSITION => Err(TooMany("the exposition")),
             () if all >= OF_ALL => Err(TooMany("the gateway")),
             () => Ok(()),
@@ -118,6 +145,16 @@ impl Feeds {
     pub(crate) fn name_stream(&self) -> String {
         format!("{STREAM_NAME}{}", self.listeners.fetch_add(1, Ordering::Relaxed))
     }
+}
+
+/// Returns whether a session of a caller has a session of the server for itself.
+fn has_own(session: &CallerSession) -> bool {
+    session.server.as_ref().is_some_and(|server| server.id.is_some())
+}
+
+fn key(id: &Arc<ExpositionId>, caller: &Caller, session: Option<&CallerSession>) -> Key {
+    let own = session.filter(|session| has_own(session)).map(|session| session.name.clone());
+    (Arc::clone(id), caller.listener(), own.unwrap_or_default())
 }
 
 /// What a server announces.
@@ -140,11 +177,13 @@ pub(crate) enum Verdict {
     Lost,
 }
 
-/// What one caller of one exposition wants of a server, outside of calls.
+/// What one caller of one exposition, or one of its sessions, wants of a server, outside of calls.
 #[derive(Debug)]
 pub(crate) struct Feed {
     id: Arc<ExpositionId>,
     caller: Caller,
+    /// The session of the caller that has a session of the server for itself.
+    session: Option<CallerSession>,
     state: Mutex<State>,
     /// Notified of every change of what is wanted, and of what the server says to that.
     changed: watch::Sender<()>,
@@ -267,8 +306,9 @@ impl State {
 }
 
 impl Feed {
-    fn new(id: Arc<ExpositionId>, caller: Caller) -> Self {
-        Self { id, caller, state: Mutex::default(), changed: watch::Sender::new(()), arrived: watch::Sender::new(()) }
+    fn new(id: Arc<ExpositionId>, caller: Caller, session: Option<CallerSession>) -> Self {
+        let (changed, arrived) = (watch::Sender::new(()), watch::Sender::new(()));
+        Self { id, caller, session, state: Mutex::default(), changed, arrived }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -296,14 +336,13 @@ impl Feed {
             let state = self.lock();
             let of_session = state.subscribers.get(name).map_or(0, |subscriber| subscriber.uris.len());
             let is_new = state.subscribers.get(name).is_none_or(|subscriber| !subscriber.uris.contains(uri));
-            match () {
-                () if is_new && of_session >= OF_A_SESSION => return Err(TooMany("the session")),
-                () if is_new && state.count() >= OF_A_CALLER => return Err(TooMany("the caller")),
-                () => is_new,
+            if is_new && of_session >= OF_A_SESSION {
+                return Err(TooMany("the session"));
             }
+            is_new
         };
         if is_new {
-            feeds.check(&self.id)?;
+            feeds.check(&self.id, &self.caller)?;
         }
         self.change(|state| {
             // What was refused before may be accepted now.

@@ -129,7 +129,7 @@ async fn stream(gateway: &Gateway, feed: &Feed, exposition: &Exposition) -> Stre
         relay: None,
         input: None,
         cannot_ask: CannotAsk::NotACall,
-        session: None,
+        session: feed.session.as_ref(),
         query: None,
         offload: gateway.offload(&exposition.id),
         memory: &mut memory,

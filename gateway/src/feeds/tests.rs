@@ -1,6 +1,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
+use http::header::HeaderValue;
+
 use super::*;
+use crate::sealed::{Capabilities, ServerSession};
 
 const CALLER: Caller = Caller::Peer(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
@@ -23,7 +26,7 @@ async fn said(feed: &Feed, uri: &str) -> Option<Verdict> {
 #[tokio::test]
 async fn a_resource_is_wanted_until_its_last_subscription_ends() {
     let feeds = Feeds::default();
-    let feed = feeds.of(&id("e"), &CALLER).unwrap();
+    let feed = feeds.of(&id("e"), &CALLER, None).unwrap();
     assert!(!feed.wants_stream());
     feed.add(&feeds, "s1", "a").unwrap();
     feed.add(&feeds, "s1", "a").unwrap();
@@ -42,7 +45,7 @@ async fn a_resource_is_wanted_until_its_last_subscription_ends() {
 #[tokio::test]
 async fn a_verdict_holds_while_its_stream_is_open() {
     let feeds = Feeds::default();
-    let feed = feeds.of(&id("e"), &CALLER).unwrap();
+    let feed = feeds.of(&id("e"), &CALLER, None).unwrap();
     let mut listener = feed.join("s".to_owned(), None);
     for uri in ["a", "b"] {
         feed.add(&feeds, "s", uri).unwrap();
@@ -78,7 +81,7 @@ async fn a_verdict_holds_while_its_stream_is_open() {
 #[tokio::test]
 async fn a_call_waits_for_a_stream_that_is_being_opened_and_for_no_other() {
     let feeds = Feeds::default();
-    let feed = feeds.of(&id("e"), &CALLER).unwrap();
+    let feed = feeds.of(&id("e"), &CALLER, None).unwrap();
     let waits = |feed: Arc<Feed>| async move {
         let most = Duration::from_secs(60);
         tokio::time::timeout(Duration::from_millis(20), feed.opened(most)).await.is_err()
@@ -97,7 +100,7 @@ async fn a_call_waits_for_a_stream_that_is_being_opened_and_for_no_other() {
 #[tokio::test]
 async fn a_stream_gets_what_its_session_wants() {
     let feeds = Feeds::default();
-    let feed = feeds.of(&id("e"), &CALLER).unwrap();
+    let feed = feeds.of(&id("e"), &CALLER, None).unwrap();
     let mut one = feed.join("one".to_owned(), Some(Level::Warning));
     let mut other = feed.join("other".to_owned(), None);
     assert!(feed.wants_stream());
@@ -130,7 +133,7 @@ async fn a_stream_gets_what_its_session_wants() {
 #[tokio::test]
 async fn updates_wait_for_the_next_stream_and_log_messages_do_not() {
     let feeds = Feeds::default();
-    let feed = feeds.of(&id("e"), &CALLER).unwrap();
+    let feed = feeds.of(&id("e"), &CALLER, None).unwrap();
     feed.add(&feeds, "s", "a").unwrap();
     feed.add(&feeds, "s", "b").unwrap();
     let log = |text: &str| Announced::Log(Level::Info, text.into());
@@ -158,7 +161,7 @@ async fn updates_wait_for_the_next_stream_and_log_messages_do_not() {
 #[tokio::test]
 async fn a_session_stays_for_a_while_and_a_stream_does_not() {
     let feeds = Feeds::default();
-    let feed = feeds.of(&id("e"), &CALLER).unwrap();
+    let feed = feeds.of(&id("e"), &CALLER, None).unwrap();
     let stream = feeds.name_stream();
     for name in ["session", &stream] {
         let listener = feed.join(name.to_owned(), None);
@@ -185,7 +188,7 @@ async fn subscriptions_are_bounded_for_each_session_caller_and_exposition_and_fo
     let caller = |n: usize| Caller::Key(format!("k{n}").into(), Ipv4Addr::LOCALHOST.into());
     // Fills the subscriptions of a caller, and returns what refuses the next one.
     let fill = |exposition: &Arc<ExpositionId>, caller: &Caller, sessions: usize| {
-        let feed = feeds.of(exposition, caller).unwrap();
+        let feed = feeds.of(exposition, caller, None).unwrap();
         (0..sessions)
             .flat_map(|session| (0..=OF_A_SESSION).map(move |n| (format!("s{session}"), format!("{session}:{n}"))))
             .map(|(session, uri)| feed.add(&feeds, &session, &uri))
@@ -210,10 +213,42 @@ async fn callers_with_feeds_are_bounded_and_unused_ones_make_room() {
     let feeds = Feeds::default();
     let caller = |n: usize| Caller::Key(format!("k{n}").into(), Ipv4Addr::LOCALHOST.into());
     let listeners: Vec<_> =
-        (0..MAX_FEEDS).map(|n| feeds.of(&id("e"), &caller(n)).unwrap().join("s".to_owned(), None)).collect();
-    assert_eq!(feeds.of(&id("e"), &caller(MAX_FEEDS)).unwrap_err(), TooMany("the gateway"));
-    assert!(feeds.of(&id("e"), &caller(0)).is_ok());
+        (0..MAX_FEEDS).map(|n| feeds.of(&id("e"), &caller(n), None).unwrap().join("s".to_owned(), None)).collect();
+    assert_eq!(feeds.of(&id("e"), &caller(MAX_FEEDS), None).unwrap_err(), TooMany("the gateway"));
+    assert!(feeds.of(&id("e"), &caller(0), None).is_ok());
     drop(listeners);
-    assert!(feeds.of(&id("e"), &caller(MAX_FEEDS)).is_ok());
+    assert!(feeds.of(&id("e"), &caller(MAX_FEEDS), None).is_ok());
     assert_eq!(feeds.lock().len(), 1);
+}
+
+#[tokio::test]
+async fn a_session_with_a_session_of_the_server_has_a_feed_of_its_own() {
+    let feeds = Feeds::default();
+    let session = |name: &str, id: Option<&'static str>| CallerSession {
+        name: name.into(),
+        capabilities: Capabilities::default(),
+        server: Some(ServerSession { version: "2025-11-25", id: id.map(HeaderValue::from_static) }),
+    };
+    let of = |session: Option<&CallerSession>| feeds.of(&id("e"), &CALLER, session);
+    let shared = of(None).unwrap();
+    // A server without sessions is spoken to in none, so its callers share.
+    assert!(Arc::ptr_eq(&shared, &of(Some(&session("a", None))).unwrap()));
+    let own = of(Some(&session("a", Some("s-1")))).unwrap();
+    assert!(!Arc::ptr_eq(&shared, &own) && own.session.is_some() && shared.session.is_none());
+    assert!(Arc::ptr_eq(&own, &of(Some(&session("a", Some("s-1")))).unwrap()));
+    assert!(!Arc::ptr_eq(&own, &of(Some(&session("b", Some("s-2")))).unwrap()));
+    // All sessions of a caller together are bounded, in feeds and in subscriptions.
+    let names: Vec<String> = (0..OF_A_CALLER).map(|n| format!("u:{n}")).collect();
+    for (n, uri) in names.iter().enumerate() {
+        let feed = if n % 2 == 0 { &own } else { &shared };
+        feed.add(&feeds, &format!("s{}", n / OF_A_SESSION), uri).unwrap();
+    }
+    assert_eq!(own.add(&feeds, "other", "u:more"), Err(TooMany("the caller")));
+    let kept: Vec<_> = (0..FEEDS_OF_A_CALLER)
+        .map_while(|n| of(Some(&session(&format!("n{n}"), Some("s")))).ok())
+        .map(|feed| feed.join("s".to_owned(), None))
+        .collect();
+    // `shared` and `own` are still used, and the feed of `b` has made room.
+    assert_eq!(kept.len(), FEEDS_OF_A_CALLER - 2);
+    assert_eq!(of(Some(&session("next", Some("s")))).unwrap_err(), TooMany("the caller"));
 }

@@ -7,7 +7,7 @@ use super::mcp::McpRequest;
 use crate::call;
 use crate::dispatch::{Listen, Subscribe};
 use crate::exposition::Exposition;
-use crate::feeds::{Listener, TooMany, Verdict};
+use crate::feeds::{Feed, Listener, TooMany, Verdict};
 use crate::mcp::level::Level;
 use crate::mcp::{Era, RpcError};
 use crate::target::Target;
@@ -24,11 +24,18 @@ impl McpRequest<'_> {
         Some(exposition).filter(|exposition| self.target.sends_logs() && exposition.service.upstream.is_watched())
     }
 
+    /// Returns the feed of the session that the request names, if there is one.
+    fn known_feed(&self) -> Option<Arc<Feed>> {
+        let exposition = self.announcing()?;
+        self.gateway.feeds.known(&exposition.id, &self.caller, self.caller_session().ok()?.as_deref())
+    }
+
     /// Returns what passes announcements to the stream of a legacy session; none if there may be none.
     pub(super) fn join(&self) -> Option<Listener> {
         let (exposition, session) = (self.announcing()?, self.session()?);
         // Without a feed the stream still has the changes of the lists.
-        let feed = self.gateway.feeds.of(&exposition.id, &self.caller).ok()?;
+        let own = self.caller_session().ok()?;
+        let feed = self.gateway.feeds.of(&exposition.id, &self.caller, own.as_deref()).ok()?;
         let level = self.gateway.levels.get(&session);
         let listener = feed.join(session, level);
         feed.start(self.gateway);
@@ -39,7 +46,7 @@ impl McpRequest<'_> {
     pub(super) fn set_level(&self, level: Level) {
         let Some(session) = self.session() else { return };
         self.gateway.levels.set(&session, level);
-        let feed = self.announcing().and_then(|exposition| self.gateway.feeds.known(&exposition.id, &self.caller));
+        let feed = self.known_feed();
         if let Some(feed) = feed {
             feed.set_level(&session, level);
             feed.start(self.gateway);
@@ -48,7 +55,7 @@ impl McpRequest<'_> {
 
     /// Waits until the log messages of a call can come in the stream of the session, where a legacy client reads one.
     pub(super) async fn opened(&self) {
-        let feed = self.announcing().and_then(|exposition| self.gateway.feeds.known(&exposition.id, &self.caller));
+        let feed = self.known_feed();
         if let Some(feed) = feed {
             feed.opened(OPENING).await;
         }
@@ -63,15 +70,16 @@ impl McpRequest<'_> {
         let session = self.session().ok_or_else(|| {
             RpcError::invalid_request("a subscription belongs to a session: send the Mcp-Session-Id of the handshake")
         })?;
+        let own = self.caller_session()?;
         let of_exposition = (&exposition.limiter, &*exposition.series, &*exposition.id);
         let _admitted = call::admit_by(self.gateway, of_exposition, Instant::now())?;
         if !begins {
-            if let Some(feed) = self.gateway.feeds.known(&exposition.id, &self.caller) {
+            if let Some(feed) = self.gateway.feeds.known(&exposition.id, &self.caller, own.as_deref()) {
                 feed.remove(&session, uri);
             }
             return Ok(());
         }
-        let feed = self.gateway.feeds.of(&exposition.id, &self.caller).map_err(too_many)?;
+        let feed = self.gateway.feeds.of(&exposition.id, &self.caller, own.as_deref()).map_err(too_many)?;
         feed.add(&self.gateway.feeds, &session, uri).map_err(too_many)?;
         feed.start(self.gateway);
         let error = match feed.verdict(uri, ANSWERING).await {
@@ -92,7 +100,7 @@ impl McpRequest<'_> {
         let Some(exposition) = self.announcing().filter(|_| !listen.uris().is_empty()) else { return Ok(None) };
         let of_exposition = (&exposition.limiter, &*exposition.series, &*exposition.id);
         let _admitted = call::admit_by(self.gateway, of_exposition, Instant::now())?;
-        let feed = self.gateway.feeds.of(&exposition.id, &self.caller).map_err(too_many)?;
+        let feed = self.gateway.feeds.of(&exposition.id, &self.caller, None).map_err(too_many)?;
         let (name, until) = (self.gateway.feeds.name_stream(), Instant::now() + ANSWERING);
         // From here on, the end of the stream ends its subscriptions.
         let listener = feed.join(name.clone(), None);

@@ -103,7 +103,7 @@ impl McpRequest<'_> {
     ///
     /// # Errors
     /// The session has ended, or was never one of this caller with this exposition.
-    pub(super) fn caller_session(&self) -> Result<Option<Box<CallerSession>>, RpcError> {
+    pub(in crate::serve) fn caller_session(&self) -> Result<Option<Box<CallerSession>>, RpcError> {
         let Some((name, token)) = session_id::sealed(self.headers) else { return Ok(None) };
         let Some((exposition, scope)) = self.of_server() else { return Ok(None) };
         if self.gateway.book.has_ended(name) {

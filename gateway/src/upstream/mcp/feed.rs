@@ -54,8 +54,9 @@ impl McpService {
         let known = tokio::time::timeout(OPENING, flight.server()).await;
         let Transport::Http(_) = flight.wire.transport else { return StreamEnd::Unsupported };
         match known {
-            Ok(Ok(Server::Modern)) => flight.listen_for(&sink).await,
-            Ok(Ok(server @ Server::Legacy { .. })) => flight.feed_of_session(server, &sink).await,
+            // A caller's own session is one of the legacy era, whatever else the server speaks.
+            Ok(Ok(Server::Modern)) if flight.wire.context.session.is_none() => flight.listen_for(&sink).await,
+            Ok(Ok(server)) => flight.feed_of_session(server, &sink).await,
             Ok(Err(NotReady::Refused(..) | NotReady::Failed(_))) | Err(_) => StreamEnd::Ended,
         }
     }
