@@ -120,11 +120,12 @@ pub struct ExpositionTool {
     pub filter: Option<Arc<ToolFilter>>,
     /// The ToolsFilters resource that the filter comes from, `namespace/name`, or `manifest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filter_set: Option<String>,
+    pub filter_set: Option<Box<str>>,
     /// For a GraphQL tool: the query that asks for what the filter reads, in place of the service's. Not sent for a caller who
     /// asks for the unfiltered output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub query: Option<Arc<str>>,
+    // A thin pointer: all tools of all expositions have this field.
+    pub query: Option<Arc<String>>,
 }
 
 impl ExpositionTool {

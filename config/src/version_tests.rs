@@ -79,7 +79,7 @@ fn a_document_carries_the_lowest_version_that_expresses_it() {
 fn a_query_of_an_exposition_needs_version_4() {
     let mut document = document(&json!({}), &json!({})).at_lowest_version();
     assert_eq!(document.format_version, 1);
-    document.tools["get"].query = Some("{ a }".into());
+    document.tools["get"].query = Some(std::sync::Arc::new("{ a }".to_owned()));
     assert_eq!(document.at_lowest_version().format_version, 4);
 }
 

@@ -88,7 +88,7 @@ mod tests {
                 filter: filter.map(|(_, path)| {
                     serde_json::from_value(serde_json::json!({ "retain": [path] })).expect("is a filter")
                 }),
-                filter_set: filter.map(|(set, _)| set.to_owned()),
+                filter_set: filter.map(|(set, _)| set.into()),
                 query: None,
             };
             (name.to_owned(), tool)

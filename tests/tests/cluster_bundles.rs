@@ -100,6 +100,6 @@ async fn a_bundle_publishes_its_parts_and_says_which_are_stopped() -> Result<()>
     env.condition_is("exposition", "all", "ResolvedRefs", "True", "ResolvedRefs").await?;
     let refused = env.cluster.apply(&bundle(&json!({"expositions": parts, "enforcement": "Enforced"}))).await;
     let refused = format!("{:#}", refused.expect_err("is not a field of bundles"));
-    ensure!(refused.contains("a bundle sets `gatewayGroup`, `access` and `limits` only"), "{refused}");
+    ensure!(refused.contains("a bundle sets `gatewayGroup`, `access`, `limits` and `lists` only"), "{refused}");
     Ok(())
 }

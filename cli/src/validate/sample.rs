@@ -64,7 +64,7 @@ fn filters(resources: &Resources) -> Vec<Filter> {
         let service = &snapshot.services[&exposition.service];
         for (tool, published) in &exposition.tools {
             let Some(filter) = &published.filter else { continue };
-            used.extend(published.filter_set.clone().map(|set| (set, tool.clone())));
+            used.extend(published.filter_set.as_deref().map(|set| (set.to_owned(), tool.clone())));
             filters.push(Filter {
                 used_by: format!("exposition {id}"),
                 tool: tool.clone(),

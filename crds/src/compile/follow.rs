@@ -58,8 +58,11 @@ impl Exposer<'_, '_> {
                 let judged = self.sets.judge(&set.origin, &path, tool, filter, conditions);
                 if judged.is_good() {
                     self.record_open_filter(tool, &name, judged);
-                    let published =
-                        ExpositionTool { filter: Some(filter.clone()), filter_set: Some(name.clone()), query: None };
+                    let published = ExpositionTool {
+                        filter: Some(filter.clone()),
+                        filter_set: Some(name.as_str().into()),
+                        query: None,
+                    };
                     tools.insert(tool.clone(), published);
                 } else if let Some(last) = last_good(tool, &name) {
                     self.degraded.push(Degraded::PreviousFilter(tool.clone()));

@@ -177,14 +177,14 @@ impl<'r> Exposer<'_, 'r> {
             self.record_open_filter(tool, set, judged);
             return Some(ExpositionTool {
                 filter: Some(Arc::clone(filter)),
-                filter_set: Some(set.clone()),
+                filter_set: Some(set.as_str().into()),
                 query: None,
             });
         }
         // The last good filter was valid under its own enforcement only, and a filter of another set does not replace this one.
         let same = self.previous.is_some_and(|previous| previous.document.enforcement == enforcement);
         let last_good = self.kept(tool, declared, enforcement, |last| {
-            same && last.filter.is_some() && last.filter_set.as_ref() == Some(set)
+            same && last.filter.is_some() && last.filter_set.as_deref() == Some(set.as_str())
         })?;
         self.degraded.push(Degraded::PreviousFilter(tool.to_owned()));
         Some(last_good)
@@ -221,7 +221,7 @@ impl<'r> Exposer<'_, 'r> {
         declared: &ServiceTool,
         published: &ExpositionTool,
         enforcement: Enforcement,
-    ) -> Option<Arc<str>> {
+    ) -> Option<Arc<String>> {
         let filter = published.filter.as_ref()?;
         let Some(service) = service.filter(|service| service.document.is_ok()) else {
             // The last good service is served, and its schema is not known any more.
@@ -233,7 +233,7 @@ impl<'r> Exposer<'_, 'r> {
         }
         let options = self.conditions(tool, declared, enforcement).options();
         let reads = tamis_engine::compile(filter, &options).program?.reads();
-        service.query(tool, &reads).map(Into::into)
+        service.query(tool, &reads).map(Arc::new)
     }
 
     /// Returns the conditions under which the exposition publishes a tool.

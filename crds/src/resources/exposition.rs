@@ -49,7 +49,7 @@ pub struct ExpositionSpec {
     pub service: Option<ServiceRef>,
     /// In place of `service`: other expositions of the same namespace whose tools are published behind this address, in
     /// this order. Such an exposition is a bundle. Each of them keeps its filters, enforcement, limits and audit; a bundle
-    /// sets `gatewayGroup`, `access` and `limits` only.
+    /// sets `gatewayGroup`, `access`, `limits` and `lists` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expositions: Option<Vec<BundlePartSpec>>,
     /// The gateway group that publishes the service. Defaults to the group `default` of the same namespace, then to the

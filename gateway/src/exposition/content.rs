@@ -12,7 +12,7 @@ use tamis_config::{
 use tamis_engine::{Enforcement, JsonText};
 
 use super::list::{Page, ToolList};
-use super::uri::{Matched, UriTemplate, selects};
+use super::uri::{Matched, UriTemplate, selects, selects_template};
 use crate::registry::ListKind;
 use crate::service::Service;
 
@@ -254,7 +254,7 @@ impl Content {
 
     /// Returns whether a resource template of the server is passed on, by its text.
     pub(crate) fn passes_template(&self, template: &str) -> bool {
-        self.server_resources().is_some_and(|patterns| patterns.selects(template))
+        self.server_resources().is_some_and(|patterns| selects_template(patterns, template))
     }
 
     /// Returns the URI templates.

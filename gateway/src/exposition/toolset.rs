@@ -76,7 +76,8 @@ impl Toolset {
         let filters: Vec<(&str, Option<&ToolFilter>)> =
             document.tools.iter().map(|(name, tool)| (name.as_str(), tool.filter.as_deref())).collect();
         let inputs = (&document.inputs, limits.output, &document.content);
-        let queries: Vec<Option<&str>> = document.tools.values().map(|tool| tool.query.as_deref()).collect();
+        let queries: Vec<Option<&str>> =
+            document.tools.values().map(|tool| tool.query.as_ref().map(|query| query.as_str())).collect();
         let parts = (&service.digest, document.enforcement, limits.max_response_bytes, filters, inputs, queries);
         Sha256::digest(serde_json::to_vec(&parts).expect("documents serialise")).into()
     }

@@ -75,7 +75,7 @@ impl UriTemplate {
 /// URIs.
 ///
 /// A server may take another spelling of a URI for the same, so a choice that excludes something passes on only URIs in their
-/// normal form (WHATWG URL, as `url` writes it), and compares them without percent-encoding too.
+/// normal form (WHATWG URL, as `url` writes it), and compares them without percent-encoding and without what servers ignore, too.
 pub(crate) fn selects(patterns: &NamePatterns, uri: &str) -> bool {
     let names = |pattern: &str, uri: &str| {
         matches_pattern(pattern, uri) || (pattern.contains('{') && UriTemplate::parse(pattern).matches(uri).is_some())
@@ -84,9 +84,46 @@ pub(crate) fn selects(patterns: &NamePatterns, uri: &str) -> bool {
     if patterns.exclude.is_empty() || !is_included {
         return is_included;
     }
-    let is_normal = Url::parse(uri).is_ok_and(|parsed| parsed.as_str() == uri);
-    let plain = percent_decode_str(uri).decode_utf8_lossy();
-    is_normal && !patterns.exclude.iter().any(|pattern| names(pattern, uri) || names(pattern, &plain))
+    let Some(parsed) = Url::parse(uri).ok().filter(|parsed| parsed.as_str() == uri) else { return false };
+    let bare = bare(&parsed);
+    let plain = [uri, &bare].map(|uri| percent_decode_str(uri).decode_utf8_lossy());
+    let mut spellings = [uri, &*bare].into_iter().chain(plain.iter().map(|uri| &**uri));
+    !spellings.any(|uri| patterns.exclude.iter().any(|pattern| names(pattern, uri)))
+}
+
+/// Returns whether a resource template of a server is passed on, by its text. What a pattern excludes has no other names of
+/// variables, and a text without variables is a URI.
+pub(crate) fn selects_template(patterns: &NamePatterns, template: &str) -> bool {
+    if !template.contains('{') {
+        return selects(patterns, template);
+    }
+    let is_excluded = |pattern: &String| UriTemplate::parse(pattern).matches(template).is_some();
+    patterns.selects(template) && !patterns.exclude.iter().any(is_excluded)
+}
+
+/// Returns a URI without user, port and fragment, without an empty query, empty segments and a slash at the end, and with its
+/// host in lower case.
+fn bare(uri: &Url) -> String {
+    let mut bare = format!("{}:", uri.scheme());
+    if uri.as_str()[bare.len()..].starts_with("//") {
+        bare.push_str("//");
+        bare.push_str(&uri.host_str().unwrap_or_default().to_ascii_lowercase());
+    }
+    for (index, segment) in uri.path().split('/').enumerate() {
+        match (index, segment) {
+            (0, segment) => bare.push_str(segment),
+            (_, "") => {}
+            (_, segment) => {
+                bare.push('/');
+                bare.push_str(segment);
+            }
+        }
+    }
+    if let Some(query) = uri.query().filter(|query| !query.is_empty()) {
+        bare.push('?');
+        bare.push_str(query);
+    }
+    bare
 }
 
 #[cfg(test)]
@@ -111,6 +148,17 @@ mod tests {
             (&excluding, "demo://a/sec\tret.md", false),
             (&excluding, "demo://a/sec%72et.md", false),
             (&excluding, "demo://a/%2e%2e/a/secret.md", false),
+            (&excluding, "demo://a/secret.md#", false),
+            (&excluding, "demo://a/secret.md#x", false),
+            (&excluding, "demo://a/secret.md?", false),
+            (&excluding, "demo://A/secret.md", false),
+            (&excluding, "demo://a:80/secret.md", false),
+            (&excluding, "demo://u:p@a/secret.md", false),
+            (&excluding, "demo://a//secret.md", false),
+            (&excluding, "demo://a/secret.md/", false),
+            (&excluding, "demo://A//sec%72et.md/#", false),
+            (&excluding, "demo://a/open.md?x=1#y", true),
+            (&excluding, "demo://a/", true),
             (&excluding, "demo://text/1", false),
             (&excluding, "demo://text/{id}", false),
             (&excluding, "demo://other/1", true),
@@ -122,6 +170,22 @@ mod tests {
             (&choice(Some(&["demo://*"]), &["*secret*"]), "demo://a/sec%72et.md", false),
         ] {
             assert_eq!(selects(patterns, uri), expected, "{patterns:?} {uri}");
+        }
+    }
+
+    #[test]
+    fn what_is_excluded_has_no_other_template() {
+        let patterns = NamePatterns { include: None, exclude: vec!["f:///secret/{x}".to_owned(), "f:///a".to_owned()] };
+        for (template, expected) in [
+            ("f:///secret/{x}", false),
+            ("f:///secret/{y}", false),
+            ("f:///secret/{+x}", false),
+            ("f:///secret/x.txt", false),
+            ("f:///a#", false),
+            ("f:///open/{x}", true),
+            ("f:///open", true),
+        ] {
+            assert_eq!(selects_template(&patterns, template), expected, "{template}");
         }
     }
 

@@ -164,6 +164,8 @@ pub(crate) enum Announced {
     Updated(Arc<str>),
     /// A log message, as a complete notification.
     Log(Level, Arc<str>),
+    /// The server has ended the session.
+    Ended,
 }
 
 /// What a server said to a subscription.
@@ -204,6 +206,8 @@ struct State {
     is_unsupported: bool,
     /// Whether a task keeps the stream.
     is_running: bool,
+    /// Whether the server has ended the session, which belongs to one session of the caller.
+    has_ended: bool,
 }
 
 /// A legacy session, or a stream of a modern client.
@@ -249,6 +253,8 @@ impl Subscriber {
                     self.log_bytes -= oldest.len();
                 }
             }
+            // The state says so to every stream.
+            Announced::Ended => {}
         }
     }
 
@@ -298,6 +304,9 @@ impl State {
 
     /// Returns whether a stream of the server is wanted.
     fn wants_stream(&self) -> bool {
+        if self.has_ended {
+            return false;
+        }
         let wants = |subscriber: &Subscriber| {
             !subscriber.uris.is_empty() || (subscriber.level.is_some() && subscriber.open > 0)
         };
@@ -490,6 +499,23 @@ impl Feed {
         self.arrived.send_replace(());
     }
 
+    /// Notes that the server has ended the session of the caller's session. The streams of that session end, and its
+    /// subscriptions are refused.
+    pub(crate) fn end_session(&self) {
+        self.change(|state| {
+            state.has_ended = true;
+            let State { subscribers, verdicts, .. } = state;
+            for uri in subscribers.values().flat_map(|subscriber| &subscriber.uris) {
+                verdicts.insert(Arc::clone(uri), Verdict::Refused(SESSION_ENDED));
+            }
+        });
+        self.arrived.send_replace(());
+    }
+
+    fn has_ended(&self) -> bool {
+        self.lock().has_ended
+    }
+
     /// Notes that the stream of the server has ended. `is_unsupported`: the server has no such streams.
     fn closed(&self, is_unsupported: bool) {
         self.change(|state| {
@@ -506,6 +532,8 @@ impl Feed {
     }
 }
 
+/// The code of an answer in a session that has ended.
+const SESSION_ENDED: i64 = -32001;
 /// The code of an answer to a method that a server does not have.
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 
@@ -525,6 +553,9 @@ impl Listener {
             let waiting = self.feed.lock().subscribers.get_mut(&*self.name).and_then(Subscriber::take_out);
             if let Some(announced) = waiting {
                 return announced;
+            }
+            if self.feed.has_ended() {
+                return Announced::Ended;
             }
             // The sender lives as long as the feed.
             let _ = self.arrived.changed().await;

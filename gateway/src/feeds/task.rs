@@ -83,6 +83,11 @@ pub(super) async fn run(gateway: Arc<Gateway>, mut running: Running) {
             () = replaced(&gateway, feed, &exposition) => StreamEnd::Ended,
         };
         drop(place);
+        if feed.has_ended() {
+            // Later requests of the session find out at once.
+            feed.session.iter().for_each(|session| gateway.book.end(&session.name));
+            return;
+        }
         feed.closed(end == StreamEnd::Unsupported);
         failures = match end {
             _ if !feed.wants_stream() => 0,

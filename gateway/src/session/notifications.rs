@@ -69,13 +69,14 @@ impl Notifications {
                 biased;
                 () = self.shutdown.cancelled() => false,
                 changed = self.changes.changed() => changed.is_ok(),
-                announced = next_of(&mut self.announced) => return Notice::Message(Cow::Owned(match announced {
-                    Announced::Log(_, message) => message.to_string(),
-                    Announced::Updated(uri) => match &self.subscription {
+                announced = next_of(&mut self.announced) => match announced {
+                    Announced::Log(_, message) => return Notice::Message(Cow::Owned(message.to_string())),
+                    Announced::Updated(uri) => return Notice::Message(Cow::Owned(match &self.subscription {
                         None => updated(&uri, ""),
                         Some((listen, _)) => listen.updated(&uri),
-                    },
-                })),
+                    })),
+                    Announced::Ended => false,
+                },
             };
             if !changed {
                 return Notice::End(self.subscription.as_ref().map(|(listen, server)| listen.end(server)));

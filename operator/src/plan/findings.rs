@@ -127,10 +127,10 @@ fn exposed(world: &ClusterState, name: &ObjectName, compilation: &Compilation, p
             exposed.follows = served.follow.is_some();
             exposed.upstream = upstream(world, name, &served, compilation);
             let mut sets: Vec<(String, usize)> = Vec::new();
-            for set in served.tools.values().filter_map(|tool| tool.filter_set.as_ref()) {
+            for set in served.tools.values().filter_map(|tool| tool.filter_set.as_deref()) {
                 match sets.iter_mut().find(|(known, _)| known == set) {
                     Some((_, tools)) => *tools += 1,
-                    None => sets.push((set.clone(), 1)),
+                    None => sets.push((set.to_owned(), 1)),
                 }
             }
             plan.sets.insert(name.clone(), sets.clone());

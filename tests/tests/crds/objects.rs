@@ -210,9 +210,15 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         ),
         (exposition(&json!({ "expositions": [{ "name": "b" }] })), "must set exactly one of `service`"),
         (object("Exposition", "e", &json!({})), "must set exactly one of `service`"),
-        (bundle(&json!({ "filters": ["a"] })), "a bundle sets `gatewayGroup`, `access` and `limits` only"),
-        (bundle(&json!({ "enforcement": "Advisory" })), "a bundle sets `gatewayGroup`, `access` and `limits` only"),
-        (bundle(&json!({ "audit": { "mode": "Full" } })), "a bundle sets `gatewayGroup`, `access` and `limits` only"),
+        (bundle(&json!({ "filters": ["a"] })), "a bundle sets `gatewayGroup`, `access`, `limits` and `lists` only"),
+        (
+            bundle(&json!({ "enforcement": "Advisory" })),
+            "a bundle sets `gatewayGroup`, `access`, `limits` and `lists` only",
+        ),
+        (
+            bundle(&json!({ "audit": { "mode": "Full" } })),
+            "a bundle sets `gatewayGroup`, `access`, `limits` and `lists` only",
+        ),
         (bundle(&json!({ "access": { "bundleOnly": true } })), "bundles cannot be nested; remove it"),
         (bundle(&json!({ "expositions": [] })), "spec.expositions"),
         (bundle(&json!({ "expositions": [{ "name": "b" }, { "name": "b" }] })), "an exposition occurs twice"),

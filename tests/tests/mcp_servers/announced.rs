@@ -125,10 +125,12 @@ async fn updates_reach_the_sessions_and_streams_that_subscribed() -> Result<()> 
         let accepted = json!({"resourceSubscriptions": [WATCHED], "toolsListChanged": true});
         assert_eq!(first["params"]["notifications"], accepted, "{said}: {first}");
 
-        // All share one subscription of the caller, and each gets what it wants. Messages are in order, so that a message that a
-        // stream must not get would come before the last one.
-        until(&fixture, WATCHED, 1).await?;
-        until(&fixture, TEXT, 1).await?;
+        // A legacy server has a session for each session of a caller, and one for all else of the caller. Streams of the caller at a
+        // modern server share a subscription. Messages are in order, so that a message that a stream must not get would come before
+        // the last one.
+        let subscriptions = if era == Era::Legacy { 2 } else { 1 };
+        until(&fixture, WATCHED, subscriptions).await?;
+        until(&fixture, TEXT, subscriptions).await?;
         fixture.update(WATCHED);
         fixture.update(TEXT);
         assert_eq!(one.stream.next().await.context(said.clone())?, updated(WATCHED, None), "{said}");
@@ -152,18 +154,50 @@ async fn updates_reach_the_sessions_and_streams_that_subscribed() -> Result<()> 
 }
 
 #[tokio::test]
-async fn subscriptions_outlive_a_restart_of_the_server() -> Result<()> {
+async fn subscriptions_outlive_a_restart_of_the_server_where_no_session_ends_with_it() -> Result<()> {
+    // A session at a modern server, and a stream without a session at a legacy one.
     for era in [Era::Legacy, Era::Modern] {
         let (fixture, _folder, gateway) = published(era, "  filters: []\n").await?;
-        let mut session = Session::begin(&gateway.endpoint(name_of(era))).await?;
-        assert_eq!(session.subscribe(WATCHED).await?["result"], json!({}), "{era:?}");
+        let endpoint = gateway.endpoint(name_of(era));
+        let (mut stream, tag, _session) = if era == Era::Modern {
+            let mut session = Session::begin(&endpoint).await?;
+            assert_eq!(session.subscribe(WATCHED).await?["result"], json!({}), "{era:?}");
+            (std::mem::replace(&mut session.stream, Session::begin(&endpoint).await?.stream), None, Some(session))
+        } else {
+            let modern = Rpc::new(&endpoint, Era::Modern)?;
+            let wanted = json!({"notifications": {"resourceSubscriptions": [WATCHED]}});
+            let mut stream = Stream::open(modern.request("subscriptions/listen", wanted)).await?;
+            stream.next().await?;
+            (stream, Some(1), None)
+        };
         let fixture = fixture.restart().await?;
         // An update may have been missed.
-        assert_eq!(session.stream.next().await.with_context(|| format!("{era:?}"))?, updated(WATCHED, None), "{era:?}");
+        assert_eq!(stream.next().await.with_context(|| format!("{era:?}"))?, updated(WATCHED, tag), "{era:?}");
         until(&fixture, WATCHED, 1).await?;
         fixture.update(WATCHED);
-        assert_eq!(session.stream.next().await?, updated(WATCHED, None), "{era:?}");
+        assert_eq!(stream.next().await?, updated(WATCHED, tag), "{era:?}");
     }
+    Ok(())
+}
+
+/// A server that restarts has lost its sessions and what belongs to them, so the caller's session ends and the caller starts over.
+#[tokio::test]
+async fn a_session_ends_with_that_of_the_server() -> Result<()> {
+    let (fixture, _folder, gateway) = published(Era::Legacy, "  filters: []\n").await?;
+    let endpoint = gateway.endpoint(name_of(Era::Legacy));
+    let mut session = Session::begin(&endpoint).await?;
+    assert_eq!(session.subscribe(WATCHED).await?["result"], json!({}));
+    let fixture = fixture.restart().await?;
+    let end = session.stream.next().await.expect_err("the stream ends");
+    assert_eq!(end.to_string(), "the stream ends");
+    let request = session.rpc.request("resources/subscribe", json!({"uri": WATCHED}));
+    let answer = session.rpc.send(request.header("Mcp-Session-Id", &session.id)).await?;
+    assert_eq!((answer.status, answer.message()?["error"]["code"].clone()), (404, json!(-32001)), "{answer:?}");
+    let mut next = Session::begin(&endpoint).await?;
+    assert_eq!(next.subscribe(WATCHED).await?["result"], json!({}));
+    until(&fixture, WATCHED, 1).await?;
+    fixture.update(WATCHED);
+    assert_eq!(next.stream.next().await?, updated(WATCHED, None));
     Ok(())
 }
 

@@ -36,7 +36,7 @@ pub(super) fn additions() -> Vec<(&'static str, Json)> {
         ),
         (
             &format!("!has(self.expositions) || !({given})"),
-            "a bundle sets `gatewayGroup`, `access` and `limits` only; set the other fields in its expositions",
+            "a bundle sets `gatewayGroup`, `access`, `limits` and `lists` only; set the other fields in its expositions",
         ),
         (
             "!has(self.expositions) || !has(self.access) || !has(self.access.bundleOnly)",

@@ -141,7 +141,12 @@ impl Flight<'_> {
             Err(end) => end,
         };
         if let (StreamEnd::Ended, Some(session), true) = (end, &session, sink.feed.wants_stream()) {
-            self.check_session(server, session).await;
+            if self.wire.context.session.is_none() {
+                self.check_session(server, session).await;
+            } else if self.has_lost(server, session).await {
+                // What the server kept in the session is gone, and the caller has to know.
+                sink.feed.end_session();
+            }
         }
         end
     }

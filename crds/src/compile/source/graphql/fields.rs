@@ -16,7 +16,7 @@ use super::input::{Input, Inputs};
 use super::output::{Shape, output};
 use super::selection::{Selector, Types};
 use super::text::Text;
-use super::{Conversion, Converted, LeftOut, MAX_TEXT, Parts, REPORTED, line, size, tool};
+use super::{Conversion, Converted, LeftOut, MAX_SERVICE_TOOLS, MAX_TEXT, Parts, REPORTED, line, size, tool};
 
 /// `fields` of a manifest.
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,6 +88,12 @@ pub(super) fn convert(
     }
     conversion.names.sort();
     conversion.names.dedup();
+    let selected = all.iter().filter(|field| selection.selects(field)).count();
+    if selected > MAX_SERVICE_TOOLS {
+        let message = format!("{selected} fields are selected, more than the limit of {MAX_SERVICE_TOOLS}");
+        conversion.findings.push(text.error(None, message, "select fewer with `fields.include`"));
+        return;
+    }
     let mut left_out = Vec::new();
     for field in all {
         if !selection.selects(&field) {

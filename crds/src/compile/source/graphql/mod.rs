@@ -2,6 +2,7 @@
 //!
 //! Each tool is an HTTP action with a constant query, so that a gateway knows nothing of GraphQL's language.
 
+mod expansion;
 mod fields;
 mod input;
 mod introspection;

@@ -11,6 +11,7 @@ use tamis_engine::ResponseType;
 use tamis_schema::Patterns;
 
 use super::super::openapi::names::{bounded, tool_name};
+use super::expansion;
 use super::input::{Input, Inputs};
 use super::output::{Shape, object, output};
 use super::text::{Document, Text};
@@ -29,6 +30,7 @@ pub(super) fn convert(
     let remedy = "correct the operation, or compare it with the schema";
     let parsed = parser().parse_executable(schema, text.text.clone(), "operations");
     let parsed = parsed.map_err(|found| text.mistakes(&found.errors, remedy))?;
+    expansion::check(&parsed, &text)?;
     let parsed = parsed.validate(schema).map_err(|found| text.mistakes(&found.errors, remedy))?;
     let (mut tools, mut findings) = (IndexMap::new(), Vec::new());
     if let Some(anonymous) = &parsed.operations.anonymous {

@@ -171,6 +171,11 @@ impl<'t, 's> Selector<'t, 's> {
     ) -> IndexMap<Name, Picked> {
         let mut picked = IndexMap::new();
         for (name, field) in fields {
+            if self.left == 0 {
+                // A schema may have many more fields than there is room for.
+                self.omit_rest();
+                break;
+            }
             let of = field.ty.inner_named_type();
             let is_leaf = self.types.is_leaf(of);
             if !is_leaf && depth <= 1 {
@@ -256,11 +261,15 @@ impl<'t, 's> Selector<'t, 's> {
             return false;
         }
         if self.left == 0 {
-            self.omit(format!("the fields after the first {MAX_FIELDS}"));
+            self.omit_rest();
             return false;
         }
         self.left -= 1;
         true
+    }
+
+    fn omit_rest(&mut self) {
+        self.omit(format!("the fields after the first {MAX_FIELDS}"));
     }
 
     fn omit(&mut self, what: String) {

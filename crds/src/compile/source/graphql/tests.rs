@@ -233,13 +233,47 @@ fn hostile_documents_are_refused_in_time() {
     assert_eq!(reason(&wide(3_000, "")), "has a query of more than 64 KiB");
     let many: String = (0..6_000).map(|n| format!("a{n}: Int ")).collect();
     let found = errors(&conversion(&format!("type Query {{ {many} }}"), None, None));
-    assert!(found[0].contains("6000 tools are selected, more than the limit of 5000"), "{found:?}");
+    assert!(found[0].contains("6000 fields are selected, more than the limit of 5000"), "{found:?}");
     let large = format!("type Query {{ a: Int }} # {}", "x".repeat(8 << 20));
     assert!(errors(&conversion(&large, None, None))[0].contains("more than the limit"));
     // Each level has two ways into the next: what is selected is bounded all the same.
     let levels: String = (0..30).map(|n| format!("type T{n} {{ a: T{}, b: T{}, s: Int }} ", n + 1, n + 1)).collect();
     let converted = conversion(&format!("{levels} type T30 {{ s: Int }} type Query {{ t: T0 }}"), None, None);
     assert_eq!(query(&converted, "t"), "query t{t{a{s}b{s}s}}");
+}
+
+/// Fragments stand for many more fields than they have.
+#[test]
+fn operations_that_grow_are_refused_in_time() {
+    let schema = "type Query { a: String, q: Query }";
+    let fragments = |body: fn(usize) -> String, count: usize| {
+        let all: String = (0..count).map(|n| format!("fragment F{n} on Query {{ {} }}\n", body(n + 1))).collect();
+        format!("query q {{ ...F0 }}\n{all}fragment F{count} on Query {{ a }}")
+    };
+    let many = "query q {...F ...F}\nfragment F on Query {".to_owned()
+        + &(0..10_001).map(|n| format!("a{n}: a ")).collect::<String>()
+        + "}";
+    let grown = "more than 20000 fields with their fragments in place";
+    for (operations, expected) in [
+        (fragments(|n| format!("x: q {{ ...F{n} }} y: q {{ ...F{n} }}"), 60), grown),
+        (fragments(|n| format!("...F{n} ...F{n}"), 40), grown),
+        (fragments(|n| format!("... on Query {{ ...F{n} }} ... {{ ...F{n} }}"), 40), grown),
+        (fragments(|n| format!("q {{ ...F{n} }} ...F{n}"), 30), grown),
+        (fragments(|n| format!("...F{n}"), 5_000), "refer to each other"),
+        (many, grown),
+        ("query q { ...F }\nfragment F on Query { q { ...F } }".to_owned(), "the fragment `F` refers to itself"),
+    ] {
+        let found = errors(&conversion(schema, Some(&operations), None));
+        assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {found:?}");
+    }
+    // A schema with more fields than a query has room for.
+    let wide: String = (0..1_000).map(|n| format!("f{n}: T ")).collect();
+    let roots: String = (0..5).map(|n| format!("r{n}: T ")).collect();
+    let made = conversion(&format!("type Query {{ {roots} }}\ntype T {{ s: String {wide} }}"), None, None);
+    assert_eq!((errors(&made).len(), made.tools.len()), (0, 5));
+    let roots: String = (0..20_000).map(|n| format!("r{n}: Int ")).collect();
+    let made = conversion(&format!("type Query {{ {roots} }}"), None, None);
+    assert!(errors(&made)[0].contains("20000 fields are selected, more than the limit"), "{:?}", errors(&made));
 }
 
 #[test]

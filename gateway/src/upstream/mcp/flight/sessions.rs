@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::Method;
 use http::header::HeaderValue;
+use http::{Method, StatusCode};
 
 use super::{Flight, NotReady};
 use crate::sealed::{Capabilities, ServerSession};
@@ -165,12 +165,24 @@ impl Flight<'_> {
 
     /// Returns whether the server answers in a session.
     pub(in crate::upstream::mcp) async fn knows(&mut self, server: Server, session: &HeaderValue) -> bool {
+        self.ping(server, session).await.is_none_or(|status| status.is_some_and(|status| status.is_success()))
+    }
+
+    /// Returns whether the server says that it does not know a session. A server that cannot be reached says nothing.
+    pub(in crate::upstream::mcp) async fn has_lost(&mut self, server: Server, session: &HeaderValue) -> bool {
+        self.ping(server, session).await.flatten().is_some_and(|status| matches!(status.as_u16(), 400 | 404))
+    }
+
+    /// Asks whether the server knows a session. Returns the status of its answer, or none if there is none; none at all for a
+    /// program, which has no sessions.
+    async fn ping(&mut self, server: Server, session: &HeaderValue) -> Option<Option<StatusCode>> {
         const METHOD: &str = "ping";
         let id = self.service.next_id();
         let headers = request::headers(Some(server), Some(session), METHOD, None);
-        let Transport::Http(http) = self.wire.transport else { return true };
+        let Transport::Http(http) = self.wire.transport else { return None };
         let deadline = self.wire.context.bounds.deadline.min(Instant::now() + PING);
         let sent = self.wire.send_as(http, Method::POST, METHOD, &headers, request::request(id, METHOD, "", server));
-        matches!(tokio::time::timeout_at(deadline.into(), Box::pin(sent)).await, Ok(Ok(answer)) if answer.status().is_success())
+        let answer = tokio::time::timeout_at(deadline.into(), Box::pin(sent)).await;
+        Some(answer.ok().and_then(Result::ok).map(|answer| answer.status()))
     }
 }
