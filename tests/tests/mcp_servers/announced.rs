@@ -144,11 +144,13 @@ async fn updates_reach_the_sessions_and_streams_that_subscribed() -> Result<()> 
         assert_eq!(other.stream.next().await?, updated(TEXT, None), "{said}");
         other.send("resources/unsubscribe", json!({"uri": TEXT})).await?;
         until(&fixture, TEXT, 0).await?;
-        one.send("resources/unsubscribe", json!({"uri": WATCHED})).await?;
+        let ended = one.send("resources/unsubscribe", json!({"uri": WATCHED})).await?;
+        assert_eq!(ended["result"], json!({}), "{said}: {ended}");
+        until(&fixture, WATCHED, 1).await.context(said.clone())?;
         fixture.update(WATCHED);
         assert_eq!(listening.next().await?, updated(WATCHED, Some(1)), "{said}");
         drop(listening);
-        until(&fixture, WATCHED, 0).await?;
+        until(&fixture, WATCHED, 0).await.context(said)?;
     }
     Ok(())
 }

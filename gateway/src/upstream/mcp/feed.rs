@@ -171,6 +171,8 @@ impl Flight<'_> {
                         changes.borrow_and_update();
                         self.subscribe_to(of, &mut subscribed, sink.feed).await;
                         if !sink.feed.wants_stream() {
+                            // More may have ended while the server answered.
+                            self.subscribe_to(of, &mut subscribed, sink.feed).await;
                             return StreamEnd::Ended;
                         }
                     }
