@@ -59,8 +59,8 @@ fn select(linked: &BTreeSet<Key>, metadata: &Metadata, checksums: &BTreeMap<Key,
         if !linked.contains(&key) {
             continue;
         }
-        let license = package.license.as_deref().with_context(|| format!("{} says no licence", key.name))?;
-        let license = spdx::Expression::canonicalize(license)?.unwrap_or_else(|| license.to_owned());
+        let license = license(package).with_context(|| format!("{} says no licence", key.name))?;
+        let license = spdx::Expression::canonicalize(&license)?.unwrap_or(license);
         let dependencies = edges.get(&package.id).copied().into_iter().flatten().filter_map(|id| keys.get(id));
         crates.push(Crate {
             license,
@@ -75,6 +75,14 @@ fn select(linked: &BTreeSet<Key>, metadata: &Metadata, checksums: &BTreeMap<Key,
     anyhow::ensure!(missing.is_empty(), "cargo metadata does not know {missing:?}");
     crates.sort_by(|one, other| one.key.cmp(&other.key));
     Ok(crates)
+}
+
+/// Returns the SPDX expression of a package; for one that names a file instead, what the title of the file says.
+fn license(package: &cargo_metadata::Package) -> Option<String> {
+    package.license.clone().or_else(|| {
+        let text = fs::read_to_string(package.license_file()?).ok()?;
+        (text.lines().next()?.trim() == "MIT License").then(|| "MIT".to_owned())
+    })
 }
 
 fn key(package: &cargo_metadata::Package) -> Key {
