@@ -62,7 +62,7 @@ pub(crate) struct Listen {
     id: Bytes,
     /// Whether the client asked for the changes of each list, in the order of [`ListKind::ALL`].
     lists: [bool; 3],
-    /// The resources of which the client asked for updates, as far as they are published; then those that the server has accepted.
+    /// The published resources whose updates the client asked for; then those that the server has accepted.
     uris: Vec<Arc<str>>,
 }
 
@@ -289,15 +289,12 @@ fn instructions(out: &mut String, target: &Target) {
     }
 }
 
-/// Returns the exposition whose server may announce updates of single resources: one that passes on resources of an MCP server at an
-/// address, which no `Enforced` one does. Over standard input, and through a bundle, none are announced.
+/// Returns the exposition whose server may announce updates of single resources: one that passes on resources of the server. Over
+/// standard input, none are announced.
 fn announcing<'r>(request: &Request<'r>) -> Option<&'r Arc<Exposition>> {
-    let Target::Exposition(exposition) = request.target else { return None };
-    let passes = exposition.content().is_some_and(|content| content.server_resources().is_some());
-    let announces = request.headers.is_some()
-        && exposition.enforcement == Enforcement::Advisory
-        && exposition.service.upstream.is_watched();
-    Some(exposition).filter(|_| passes && announces)
+    let passes = |content: &Content| content.server_resources().is_some();
+    let exposition = request.target.announcing().filter(|_| request.headers.is_some())?;
+    exposition.content().is_some_and(passes).then_some(exposition)
 }
 
 /// Returns whether a resource of the server is published, so that there may be subscriptions to it.
@@ -419,7 +416,7 @@ impl Listen {
         )
     }
 
-    /// Returns the resources of which the client asked for updates, as far as they are published.
+    /// Returns the published resources whose updates the client asked for.
     pub(crate) fn uris(&self) -> &[Arc<str>] {
         &self.uris
     }

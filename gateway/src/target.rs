@@ -104,11 +104,15 @@ impl Target {
         }
     }
 
+    /// Returns the exposition, if its server may announce something to single callers: an MCP server at an address, under
+    /// `Advisory`. None through a bundle.
+    pub(crate) fn announcing(&self) -> Option<&Arc<Exposition>> {
+        let Self::Exposition(exposition) = self else { return None };
+        Some(exposition).filter(|exposition| sends(exposition) && exposition.service.upstream.is_watched())
+    }
+
     /// Returns whether calls may pass on log messages: those of an MCP server, under `Advisory`.
     pub(crate) fn sends_logs(&self) -> bool {
-        let sends = |exposition: &Exposition| {
-            exposition.enforcement == Enforcement::Advisory && exposition.service.upstream.is_mcp()
-        };
         match self {
             Self::Exposition(exposition) => sends(exposition),
             Self::Bundle(view) => view.admitted().any(|(_, part)| sends(part)),
@@ -142,4 +146,9 @@ impl Target {
             Self::Bundle(view) => view.find(name),
         }
     }
+}
+
+/// Returns whether what a server sends next to its answers passes.
+fn sends(exposition: &Exposition) -> bool {
+    exposition.enforcement == Enforcement::Advisory && exposition.service.upstream.is_mcp()
 }

@@ -2,8 +2,8 @@
 //! messages of the caller's legacy session.
 //!
 //! ```text
-//! mod   what is wanted of a server, and what is passed on
-//! task  keeps a stream of the server open while something of it is wanted
+//! mod   subscriptions, and what is passed on to them
+//! task  keeps a stream of the server open while a subscription needs it
 //! ```
 //!
 //! A [`Feed`] belongs to one session with the server: to a session of a caller where the server's session id travels in its id
@@ -179,7 +179,7 @@ pub(crate) enum Verdict {
     Lost,
 }
 
-/// What one caller of one exposition, or one of its sessions, wants of a server, outside of calls.
+/// The subscriptions of one caller of one exposition, or of one of its sessions, and the stream of the server that they need.
 #[derive(Debug)]
 pub(crate) struct Feed {
     id: Arc<ExpositionId>,
@@ -187,7 +187,7 @@ pub(crate) struct Feed {
     /// The session of the caller that has a session of the server for itself.
     session: Option<CallerSession>,
     state: Mutex<State>,
-    /// Notified of every change of what is wanted, and of what the server says to that.
+    /// Notified of every change of the subscriptions, and of every answer of the server to one.
     changed: watch::Sender<()>,
     /// Notified when something waits for a stream.
     arrived: watch::Sender<()>,
@@ -302,7 +302,7 @@ impl State {
         verdicts.retain(|uri, _| subscribers.values().any(|subscriber| subscriber.uris.contains(uri)));
     }
 
-    /// Returns whether a stream of the server is wanted.
+    /// Returns whether a subscription or a level needs a stream of the server.
     fn wants_stream(&self) -> bool {
         if self.has_ended {
             return false;
@@ -397,7 +397,7 @@ impl Feed {
         Listener { feed: Arc::clone(self), name, arrived }
     }
 
-    /// Notes that no task keeps the stream any more, if none is wanted. Returns whether that is so.
+    /// Notes that no task keeps the stream any more, unless one is needed. Returns whether the task is over.
     fn stop_if_unwanted(&self) -> bool {
         let mut state = self.lock();
         if !state.wants_stream() {
@@ -406,7 +406,7 @@ impl Feed {
         !state.is_running
     }
 
-    /// Begins to keep a stream of the server, if one is wanted and nothing keeps one.
+    /// Starts the task that keeps a stream of the server, if one is needed and no task runs.
     pub(crate) fn start(self: &Arc<Self>, gateway: &Arc<Gateway>) {
         {
             let mut state = self.lock();
@@ -434,7 +434,7 @@ impl Feed {
         tokio::time::timeout(within, said).await.ok()
     }
 
-    /// Waits until a stream of the server is open, if one is wanted and the server has any.
+    /// Waits until a stream of the server is open, if one is needed and the server has any.
     pub(crate) async fn opened(&self, within: Duration) {
         let mut changed = self.changed.subscribe();
         let opened = async {
@@ -455,19 +455,19 @@ impl Feed {
 
 /// For the side that reads the server's stream.
 impl Feed {
-    /// Returns the resources that are wanted and that the server has not refused.
+    /// Returns the resources that have a subscription and that the server has not refused.
     pub(crate) fn wanted(&self) -> BTreeSet<Arc<str>> {
         let state = self.lock();
         let uris = state.subscribers.values().flat_map(|subscriber| &subscriber.uris);
         uris.filter(|uri| !matches!(state.verdicts.get(*uri), Some(Verdict::Refused(_)))).cloned().collect()
     }
 
-    /// Returns whether a stream of the server is wanted.
+    /// Returns whether a subscription or a level needs a stream of the server.
     pub(crate) fn wants_stream(&self) -> bool {
         self.lock().wants_stream()
     }
 
-    /// Subscribes to changes of what is wanted.
+    /// Subscribes to changes of the subscriptions.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }

@@ -1,4 +1,4 @@
-//! Keeps a stream of the server open while something of it is wanted.
+//! Keeps a stream of the server open while a subscription needs it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::input::CannotAsk;
 use crate::memory::Reservation;
 use crate::upstream::{CallBounds, CallContext, StreamEnd};
 
-/// How long the task stays when nothing is wanted.
+/// How long the task stays when no stream is needed.
 const LINGER: Duration = Duration::from_secs(30);
 /// How long a stream is kept. A connection may be dead without a sign of it.
 const STREAM: Duration = Duration::from_secs(3_600);
@@ -50,7 +50,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs until nothing is wanted for a while.
+/// Runs until no stream has been needed for a while.
 pub(super) async fn run(gateway: Arc<Gateway>, mut running: Running) {
     let feed = &*Arc::clone(&running.feed);
     let (mut failures, mut changes) = (0_u32, feed.changes());

@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 use super::mcp::McpRequest;
 use crate::call;
 use crate::dispatch::{Listen, Subscribe};
-use crate::exposition::Exposition;
 use crate::feeds::{Feed, Listener, TooMany, Verdict};
 use crate::mcp::level::Level;
 use crate::mcp::{Era, RpcError};
-use crate::target::Target;
+use crate::sealed::CallerSession;
 
 /// How long a server may take to answer a subscription.
 const ANSWERING: Duration = Duration::from_secs(10);
@@ -18,21 +17,15 @@ const ANSWERING: Duration = Duration::from_secs(10);
 const OPENING: Duration = Duration::from_secs(2);
 
 impl McpRequest<'_> {
-    /// Returns the exposition, if its server may announce anything to its callers.
-    fn announcing(&self) -> Option<&Arc<Exposition>> {
-        let Target::Exposition(exposition) = self.target else { return None };
-        Some(exposition).filter(|exposition| self.target.sends_logs() && exposition.service.upstream.is_watched())
-    }
-
-    /// Returns the feed of the session that the request names, if there is one.
-    fn known_feed(&self) -> Option<Arc<Feed>> {
-        let exposition = self.announcing()?;
-        self.gateway.feeds.known(&exposition.id, &self.caller, self.caller_session().ok()?.as_deref())
+    /// Returns the feed of a session, if there is one. `own`: the session, if its id is sealed.
+    fn known_feed(&self, own: Option<&CallerSession>) -> Option<Arc<Feed>> {
+        let exposition = self.target.announcing()?;
+        self.gateway.feeds.known(&exposition.id, &self.caller, own)
     }
 
     /// Returns what passes announcements to the stream of a legacy session; none if there may be none.
     pub(super) fn join(&self) -> Option<Listener> {
-        let (exposition, session) = (self.announcing()?, self.session()?);
+        let (exposition, session) = (self.target.announcing()?, self.session()?);
         // Without a feed the stream still has the changes of the lists.
         let own = self.caller_session().ok()?;
         let feed = self.gateway.feeds.of(&exposition.id, &self.caller, own.as_deref()).ok()?;
@@ -46,17 +39,17 @@ impl McpRequest<'_> {
     pub(super) fn set_level(&self, level: Level) {
         let Some(session) = self.session() else { return };
         self.gateway.levels.set(&session, level);
-        let feed = self.known_feed();
-        if let Some(feed) = feed {
+        let own = self.caller_session();
+        if let Some(feed) = own.ok().and_then(|own| self.known_feed(own.as_deref())) {
             feed.set_level(&session, level);
             feed.start(self.gateway);
         }
     }
 
-    /// Waits until the log messages of a call can come in the stream of the session, where a legacy client reads one.
-    pub(super) async fn opened(&self) {
-        let feed = self.known_feed();
-        if let Some(feed) = feed {
+    /// Waits until the log messages of a call can come in the stream of the session, where a legacy client reads one. `own`: the
+    /// session, if its id is sealed.
+    pub(super) async fn opened(&self, own: Option<&CallerSession>) {
+        if let Some(feed) = self.known_feed(own) {
             feed.opened(OPENING).await;
         }
     }
@@ -74,7 +67,7 @@ impl McpRequest<'_> {
         let of_exposition = (&exposition.limiter, &*exposition.series, &*exposition.id);
         let _admitted = call::admit_by(self.gateway, of_exposition, Instant::now())?;
         if !begins {
-            if let Some(feed) = self.gateway.feeds.known(&exposition.id, &self.caller, own.as_deref()) {
+            if let Some(feed) = self.known_feed(own.as_deref()) {
                 feed.remove(&session, uri);
             }
             return Ok(());
@@ -97,7 +90,7 @@ impl McpRequest<'_> {
     /// # Errors
     /// A limit rejected it.
     pub(super) async fn listen(&self, listen: &mut Listen) -> Result<Option<Listener>, RpcError> {
-        let Some(exposition) = self.announcing().filter(|_| !listen.uris().is_empty()) else { return Ok(None) };
+        let Some(exposition) = self.target.announcing().filter(|_| !listen.uris().is_empty()) else { return Ok(None) };
         let of_exposition = (&exposition.limiter, &*exposition.series, &*exposition.id);
         let _admitted = call::admit_by(self.gateway, of_exposition, Instant::now())?;
         let feed = self.gateway.feeds.of(&exposition.id, &self.caller, None).map_err(too_many)?;

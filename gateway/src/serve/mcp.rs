@@ -266,7 +266,7 @@ impl McpRequest<'_> {
                 }
                 if let Some(relay) = self.relay(&call) {
                     if era == Era::Legacy && relay.level().is_some() {
-                        self.opened().await;
+                        self.opened(call.session.as_deref()).await;
                     }
                     return self.relayed(call, relay, held).await;
                 }

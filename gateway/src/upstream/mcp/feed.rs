@@ -2,25 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use http::Method;
 use http::header::{HeaderMap, HeaderValue};
 use tamis_engine::json::write_string;
 
+use super::event_stream::{EventStream, MAX_EVENT, OPENING, StreamRequest};
 use super::flight::{Asked, Flight, NotReady};
 use super::message::{self, OfResources};
-use super::sse::EventParser;
-use super::watch::{Flood, MAX_EVENT, OPENING, Stream};
 use super::wire::{Answered, Transport};
 use super::{McpService, Server, StreamEnd, request};
 use crate::feeds::{Announced, Feed, METHOD_NOT_FOUND, Verdict};
 use crate::input::CannotAsk;
 use crate::relay::{self, Kinds, Sent};
 use crate::upstream::CallContext;
-use crate::upstream::incoming::{Incoming, Pieces};
 
 /// How long a server may take to answer a subscription.
 const ANSWERING: Duration = Duration::from_secs(10);
@@ -35,7 +32,7 @@ struct Sink<'a> {
 }
 
 impl McpService {
-    /// Reads what the server announces to the caller of `context`, until nothing of that is wanted or the stream ends. `published`:
+    /// Reads what the server announces to the caller of `context`, until no subscription needs it or the stream ends. `published`:
     /// whether a resource is published now.
     pub(in crate::upstream) async fn feed(
         &self,
@@ -63,10 +60,10 @@ impl McpService {
 }
 
 impl Flight<'_> {
-    /// Reads answers to `subscriptions/listen`: a stream for the resources that are wanted, and another one when these change.
+    /// Reads answers to `subscriptions/listen`: a stream for the resources with a subscription, and another one when these change.
     async fn listen_for(&mut self, sink: &Sink<'_>) -> StreamEnd {
         let mut changes = sink.feed.changes();
-        let mut before = None::<Events>;
+        let mut before = None::<EventStream>;
         loop {
             changes.borrow_and_update();
             let wanted = sink.feed.wanted();
@@ -79,8 +76,8 @@ impl Flight<'_> {
             };
             // What is left of the stream before was sent before this one began.
             if let Some(mut before) = before.take() {
-                while let Some(Some(rest)) = before.next().now_or_never() {
-                    rest.iter().for_each(|event| sink.take_in(event));
+                while let Some(Some(event)) = before.next().now_or_never() {
+                    sink.take_in(&event);
                 }
             }
             sink.feed.set_open();
@@ -99,14 +96,10 @@ impl Flight<'_> {
                     }
                 };
                 match next {
-                    Some(Some(received)) => {
-                        for event in &received {
-                            match message::of_resources(event) {
-                                Some(OfResources::Accepted(uris)) => sink.settle(&wanted, &uris),
-                                Some(OfResources::Updated(_)) | None => sink.take_in(event),
-                            }
-                        }
-                    }
+                    Some(Some(event)) => match message::of_resources(&event) {
+                        Some(OfResources::Accepted(uris)) => sink.settle(&wanted, &uris),
+                        Some(OfResources::Updated(_)) | None => sink.take_in(&event),
+                    },
                     Some(None) => return StreamEnd::Ended,
                     None => break,
                 }
@@ -115,13 +108,17 @@ impl Flight<'_> {
         }
     }
 
-    async fn open_listening(&mut self, uris: &BTreeSet<Arc<str>>) -> Result<Events, StreamEnd> {
-        const METHOD: &str = "subscriptions/listen";
-        let id = self.service.next_id();
-        let headers = request::headers(Some(Server::Modern), None, METHOD, None);
-        let body = request::request(id, METHOD, &request::listen_to(uris), Server::Modern);
-        let stream = Stream { verb: Method::POST, method: METHOD, headers, body, id };
-        Events::new(self, &stream).await
+    async fn open_listening(&mut self, uris: &BTreeSet<Arc<str>>) -> Result<EventStream, StreamEnd> {
+        let request = StreamRequest::listen(self.service.next_id(), &request::listen_to(uris));
+        self.open_one(&request).await
+    }
+
+    /// Opens a stream in place of the one before. Its memory is that of both.
+    async fn open_one(&mut self, request: &StreamRequest) -> Result<EventStream, StreamEnd> {
+        let before = self.wire.context.memory.used();
+        let events = EventStream::open(self, request).await?;
+        self.wire.context.memory.shrink_to(before);
+        Ok(events)
     }
 
     /// Reads the stream of the caller's legacy session, and subscribes in that session.
@@ -130,13 +127,10 @@ impl Flight<'_> {
             Ok(Ok(of)) => of,
             Ok(Err(NotReady::Refused(..) | NotReady::Failed(_))) | Err(_) => return StreamEnd::Ended,
         };
-        const METHOD: &str = "GET";
-        let headers = request::headers(Some(server), session.as_ref(), METHOD, None);
-        // No message has this id, since they are counted from 1.
-        let stream = Stream { verb: Method::GET, method: METHOD, headers, body: Bytes::new(), id: 0 };
-        let end = match Box::pin(Events::new(self, &stream)).await {
+        let request = StreamRequest::of_session(server, session.as_ref());
+        let end = match Box::pin(self.open_one(&request)).await {
             Ok(events) => {
-                Box::pin(self.follow_session((server, session.as_ref()), events, &stream.headers, sink)).await
+                Box::pin(self.follow_session((server, session.as_ref()), events, &request.headers, sink)).await
             }
             Err(end) => end,
         };
@@ -154,7 +148,7 @@ impl Flight<'_> {
     async fn follow_session(
         &mut self,
         of: (Server, Option<&HeaderValue>),
-        mut events: Events,
+        mut events: EventStream,
         headers: &HeaderMap,
         sink: &Sink<'_>,
     ) -> StreamEnd {
@@ -178,21 +172,19 @@ impl Flight<'_> {
                     }
                 }
             };
-            let Some(received) = received else { return StreamEnd::Ended };
-            for event in &received {
-                sink.take_in(event);
-                let asked = message::read(event, 0, Kinds::default()).map(|received| received.asked);
-                for asked in asked.unwrap_or_default() {
-                    if let Transport::Http(http) = self.wire.transport {
-                        let answer = request::cannot_ask(&asked.id, CannotAsk::NotACall);
-                        self.wire.answer(http, headers, answer).await;
-                    }
+            let Some(event) = received else { return StreamEnd::Ended };
+            sink.take_in(&event);
+            let asked = message::read(&event, 0, Kinds::default()).map(|received| received.asked);
+            for asked in asked.unwrap_or_default() {
+                if let Transport::Http(http) = self.wire.transport {
+                    let answer = request::cannot_ask(&asked.id, CannotAsk::NotACall);
+                    self.wire.answer(http, headers, answer).await;
                 }
             }
         }
     }
 
-    /// Subscribes to what is wanted, and ends the subscriptions that are not wanted any more.
+    /// Subscribes to the resources of the feed, and ends the subscriptions to all others.
     async fn subscribe_to(
         &mut self,
         of: (Server, Option<&HeaderValue>),
@@ -260,53 +252,12 @@ impl Sink<'_> {
         }
     }
 
-    /// Notes which of the wanted resources a server has accepted.
+    /// Notes which of these resources a server has accepted.
     fn settle(&self, wanted: &BTreeSet<Arc<str>>, accepted: &[String]) {
         for uri in wanted {
             let is_accepted = accepted.iter().any(|accepted| **accepted == **uri);
             let verdict = if is_accepted { Verdict::Accepted } else { Verdict::Refused(METHOD_NOT_FOUND) };
             self.feed.settle(uri, verdict);
         }
-    }
-}
-
-/// An open stream of events.
-struct Events {
-    incoming: Incoming,
-    pieces: Pieces,
-    parser: EventParser,
-    flood: Flood,
-}
-
-impl Events {
-    /// Opens a stream.
-    ///
-    /// # Errors
-    /// Why there is none.
-    async fn new(flight: &mut Flight<'_>, stream: &Stream) -> Result<Self, StreamEnd> {
-        let before = flight.wire.context.memory.used();
-        let mut incoming = flight.open_events(stream).await?;
-        flight.wire.context.memory.shrink_to(before);
-        let pieces = incoming.pieces().map_err(|_| StreamEnd::Unsupported)?;
-        Ok(Self { incoming, pieces, parser: EventParser::new(MAX_EVENT), flood: Flood::new(Instant::now()) })
-    }
-
-    /// Returns the events that came together; none at the end of the stream, or if it has too many.
-    async fn next(&mut self) -> Option<Vec<Bytes>> {
-        let piece = self.incoming.piece(&mut self.pieces).await.ok()??;
-        if !self.flood.admits(0, piece.len(), Instant::now()) {
-            return None;
-        }
-        if let Some(capacity) = self.parser.growth(piece.len()) {
-            self.parser.grow(capacity);
-        }
-        let (mut rest, mut events) = (&piece[..], Vec::new());
-        while let Some(event) = self.parser.next(&mut rest).ok()? {
-            if !self.flood.admits(1, 0, Instant::now()) {
-                return None;
-            }
-            events.push(event.into());
-        }
-        Some(events)
     }
 }

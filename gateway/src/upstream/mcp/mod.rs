@@ -27,6 +27,7 @@
 
 mod call;
 mod decide;
+mod event_stream;
 mod events;
 mod feed;
 mod flight;

@@ -1,35 +1,24 @@
 //! Reads the list of a server outside any call, and listens for its announcements that a list has changed.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use http::Method;
-use http::header::{HeaderMap, HeaderValue};
+use http::header::HeaderValue;
 use tokio::sync::watch;
 
+use super::event_stream::{EventStream, MAX_EVENT, OPENING, StreamRequest};
 use super::flight::{Flight, NotReady};
 use super::message::{self, Reply};
 use super::peers::Peer;
-use super::sse::EventParser;
-use super::wire::{Transport, is_event_stream};
+use super::wire::Transport;
 use super::{McpService, Server, request};
 use crate::input::CannotAsk;
 use crate::registry::{Changes, ListKind};
 use crate::relay::Kinds;
-use crate::upstream::incoming::Incoming;
 use crate::upstream::{CallContext, CredentialScope, UpstreamError};
 
 /// Whose legacy session the background uses. No caller has this name: those of callers begin with an exposition's.
 pub(super) const CALLER: &str = "watch";
-/// How long a server may take to open a stream.
-pub(super) const OPENING: Duration = Duration::from_secs(10);
-/// Bytes of an event. An announcement has no content.
-pub(super) const MAX_EVENT: usize = 32 << 10;
-/// Messages and bytes that a stream may have within [`WINDOW`].
-const MAX_MESSAGES: u32 = 1_000;
-const MAX_BYTES: usize = 1 << 20;
-const WINDOW: Duration = Duration::from_secs(60);
 /// The code of an answer to a method that a server does not have.
 const METHOD_NOT_FOUND: i64 = -32601;
 
@@ -111,12 +100,8 @@ impl McpService {
 impl Flight<'_> {
     /// Reads the answer to `subscriptions/listen`.
     async fn subscribe(&mut self, opened: &(dyn Fn() + Sync)) -> StreamEnd {
-        const METHOD: &str = "subscriptions/listen";
-        let id = self.service.next_id();
-        let headers = request::headers(Some(Server::Modern), None, METHOD, None);
-        let body = request::request(id, METHOD, request::LISTEN, Server::Modern);
-        let stream = Stream { verb: Method::POST, method: METHOD, headers, body, id };
-        Box::pin(self.announcements(stream, opened)).await
+        let request = StreamRequest::listen(self.service.next_id(), request::LISTEN);
+        Box::pin(self.announcements(request, opened)).await
     }
 
     /// Reads the stream of a legacy session.
@@ -125,11 +110,8 @@ impl Flight<'_> {
             Ok(Ok(session)) => session,
             Ok(Err(NotReady::Refused(..) | NotReady::Failed(_))) | Err(_) => return StreamEnd::Ended,
         };
-        const METHOD: &str = "GET";
-        let headers = request::headers(Some(server), session.as_ref(), METHOD, None);
-        // No message has this id, since they are counted from 1.
-        let stream = Stream { verb: Method::GET, method: METHOD, headers, body: Bytes::new(), id: 0 };
-        let end = Box::pin(self.announcements(stream, opened)).await;
+        let request = StreamRequest::of_session(server, session.as_ref());
+        let end = Box::pin(self.announcements(request, opened)).await;
         if end == StreamEnd::Ended
             && let Some(session) = &session
         {
@@ -145,116 +127,43 @@ impl Flight<'_> {
         }
     }
 
-    /// Opens a stream.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub(super) async fn open_events(&mut self, stream: &Stream) -> Result<Incoming, StreamEnd> {
-        let Stream { verb, method, headers, body, id: _ } = stream;
-        // A program announces changes on its standard output, which is read all the time.
-        let Transport::Http(http) = self.wire.transport else { return Err(StreamEnd::Unsupported) };
-        let sent = Box::pin(self.wire.send_as(http, verb.clone(), method, headers, body.clone()));
-        let Ok(Ok(incoming)) = tokio::time::timeout(OPENING, sent).await else { return Err(StreamEnd::Ended) };
-        let has_session = headers.contains_key(request::SESSION);
-        match incoming.status().as_u16() {
-            // The session has ended.
-            400 | 404 if has_session => Err(StreamEnd::Ended),
-            200 if is_event_stream(incoming.headers()) => Ok(incoming),
-            // An answer in JSON is an error, or the end of a subscription that never began.
-            200 | 400 | 404 | 405 | 406 | 501 => Err(StreamEnd::Unsupported),
-            _ => Err(StreamEnd::Ended),
-        }
-    }
-
-    async fn announcements(&mut self, stream: Stream, opened: &(dyn Fn() + Sync)) -> StreamEnd {
-        let is_legacy = stream.verb == Method::GET;
-        let mut incoming = match self.open_events(&stream).await {
-            Ok(incoming) => incoming,
+    async fn announcements(&mut self, request: StreamRequest, opened: &(dyn Fn() + Sync)) -> StreamEnd {
+        let is_legacy = request.verb == Method::GET;
+        let mut events = match EventStream::open(self, &request).await {
+            Ok(events) => events,
             Err(end) => return end,
         };
-        let Stream { headers, id, .. } = stream;
+        let StreamRequest { headers, id, .. } = request;
         let Transport::Http(http) = self.wire.transport else { return StreamEnd::Unsupported };
-        let Ok(mut pieces) = incoming.pieces() else { return StreamEnd::Unsupported };
-        let mut parser = EventParser::new(MAX_EVENT);
         // For good: the buffer of a stream is not given back.
         if self.wire.context.memory.take(2 * MAX_EVENT as u64).await.is_err() {
             return StreamEnd::Ended;
         }
-        let mut flood = Flood::new(Instant::now());
         let mut is_open = is_legacy;
         if is_open {
             opened();
         }
-        while let Ok(Some(piece)) = incoming.piece(&mut pieces).await {
-            if !flood.admits(0, piece.len(), Instant::now()) {
-                return StreamEnd::Ended;
+        while let Some(event) = events.next().await {
+            let Ok(received) = message::read(&event, id, Kinds::default()) else { return StreamEnd::Ended };
+            match received.answer {
+                Some(Reply::Error(error)) if error.code == METHOD_NOT_FOUND => return StreamEnd::Unsupported,
+                Some(Reply::Error(_) | Reply::Result(_)) => return StreamEnd::Ended,
+                None => {}
             }
-            if let Some(capacity) = parser.growth(piece.len()) {
-                parser.grow(capacity);
+            if !std::mem::replace(&mut is_open, true) {
+                opened();
             }
-            let mut rest = &piece[..];
-            loop {
-                let Ok(event) = parser.next(&mut rest) else { return StreamEnd::Ended };
-                let Some(event) = event else { break };
-                if !flood.admits(1, 0, Instant::now()) {
-                    return StreamEnd::Ended;
-                }
-                let Ok(received) = message::read(&event.into(), id, Kinds::default()) else { return StreamEnd::Ended };
-                match received.answer {
-                    Some(Reply::Error(error)) if error.code == METHOD_NOT_FOUND => return StreamEnd::Unsupported,
-                    Some(Reply::Error(_) | Reply::Result(_)) => return StreamEnd::Ended,
-                    None => {}
-                }
-                if !std::mem::replace(&mut is_open, true) {
-                    opened();
-                }
-                if received.list_changed {
-                    self.peer.expire();
-                }
-                self.wire.announcements.note(&received);
-                if is_legacy {
-                    for asked in received.asked {
-                        let answer = request::cannot_ask(&asked.id, CannotAsk::NotACall);
-                        self.wire.answer(http, &headers, answer).await;
-                    }
+            if received.list_changed {
+                self.peer.expire();
+            }
+            self.wire.announcements.note(&received);
+            if is_legacy {
+                for asked in received.asked {
+                    let answer = request::cannot_ask(&asked.id, CannotAsk::NotACall);
+                    self.wire.answer(http, &headers, answer).await;
                 }
             }
         }
         StreamEnd::Ended
-    }
-}
-
-/// A request for a stream.
-pub(super) struct Stream {
-    pub(super) verb: Method,
-    /// The method, for traces.
-    pub(super) method: &'static str,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
-    /// The id of the request.
-    pub(super) id: u64,
-}
-
-/// Counts what a stream sends within a window of time.
-#[derive(Debug)]
-pub(super) struct Flood {
-    since: Instant,
-    messages: u32,
-    bytes: usize,
-}
-
-impl Flood {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, messages: 0, bytes: 0 }
-    }
-
-    /// Counts messages and bytes. Returns whether there are not too many.
-    pub(super) fn admits(&mut self, messages: u32, bytes: usize, now: Instant) -> bool {
-        if now.saturating_duration_since(self.since) >= WINDOW {
-            *self = Self::new(now);
-        }
-        self.messages += messages;
-        self.bytes += bytes;
-        self.messages <= MAX_MESSAGES && self.bytes <= MAX_BYTES
     }
 }
