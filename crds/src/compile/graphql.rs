@@ -5,10 +5,11 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use tamis_config::{HttpSource, ServiceTool};
 
+use super::documents::{Place, find};
 use super::overrides::{Selects, check_patterns, overridden};
 use super::service::base_url;
-use super::source::graphql::{Conversion, Document, Queries, Selection, Source, convert};
-use super::{CompileEnv, auth, named_file};
+use super::source::graphql::{Conversion, Queries, Selection, Source, convert};
+use super::{CompileEnv, auth};
 use crate::origin::FieldPath;
 use crate::resources::{ApiDocument, GraphQlFieldsSpec, GraphQlOperationsSpec, GraphQlSpec};
 use crate::sink::DiagnosticSink;
@@ -36,13 +37,12 @@ pub(super) fn compile<'s>(
     let at = FieldPath::spec(["graphql"]);
     base_url(url, &at.key("baseUrl"), "write the endpoint alone", sink);
     let auth = auth_spec.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink));
-    let given = (inline.is_some(), file.as_deref());
-    let schema = document(given, SCHEMA, &at, (apis, env), sink);
+    let schema = find((inline.is_some(), file.as_deref()), SCHEMA, &at, (apis, env), sink);
     let written = match operations {
         None => Some(None),
         Some(GraphQlOperationsSpec { inline, file, config_map_ref: _ }) => {
             let given = (inline.is_some(), file.as_deref());
-            document(given, OPERATIONS, &at.key("operations"), (apis, env), sink).map(Some)
+            find(given, OPERATIONS, &at.key("operations"), (apis, env), sink).map(Some)
         }
     };
     let source = Source { schema: schema?, operations: written? };
@@ -76,40 +76,6 @@ pub(super) fn compile<'s>(
     Some(Compiled { source: HttpSource { base_url: url.clone(), auth }, tools, queries })
 }
 
-/// The path of an inline document, as messages name it and as steps below `spec.graphql`.
-type Place = (&'static str, &'static [&'static str]);
-
-const SCHEMA: Place = ("spec.graphql.inline", &["inline"]);
-const OPERATIONS: Place = ("spec.graphql.operations.inline", &["operations", "inline"]);
-
-/// Returns the document that a manifest holds or names.
-fn document<'s>(
-    (inline, file): (bool, Option<&str>),
-    (field, steps): Place,
-    at: &FieldPath,
-    (apis, env): (&'s [Arc<ApiDocument>], &CompileEnv<'_>),
-    sink: &mut DiagnosticSink<'s>,
-) -> Option<Document<'s>> {
-    let origin = sink.origin();
-    match (inline, file) {
-        (true, Some(_)) => {
-            sink.error(&at.key("file"), "and `inline` are mutually exclusive", "remove one of them");
-            None
-        }
-        (false, None) => {
-            sink.error(at, "has no document", "name the document's `file`, or write it into `inline`");
-            None
-        }
-        (true, None) => {
-            let mut node = origin.tree.get("spec")?.get("graphql")?;
-            for step in steps {
-                node = node.get(step)?;
-            }
-            Some(Document { file: &origin.file, field, node })
-        }
-        (false, Some(name)) => {
-            let (file, node) = named_file(name, apis, env, &at.key("file"), sink)?;
-            Some(Document { file, field: "", node })
-        }
-    }
-}
+const SCHEMA: Place = Place { field: "spec.graphql.inline", steps: &["graphql", "inline"] };
+const OPERATIONS: Place =
+    Place { field: "spec.graphql.operations.inline", steps: &["graphql", "operations", "inline"] };

@@ -8,6 +8,7 @@ mod bundle;
 mod content;
 mod credentials;
 mod custom;
+mod documents;
 mod egress;
 mod expose;
 mod filters;
@@ -43,10 +44,7 @@ use tamis_config::{ExpositionId, Reason, Snapshot};
 
 use crate::cluster::Cluster;
 use crate::origin::FieldPath;
-use crate::read::{api, excerpt};
-use crate::resources::{ApiDocument, GatewayGroupSpec, ObjectName, Resources};
-use crate::sink::DiagnosticSink;
-use crate::yaml::Node;
+use crate::resources::{GatewayGroupSpec, ObjectName, Resources};
 use crate::{Diagnostic, Loaded, ParsedFile, Resource};
 pub use bundle::Bundled;
 pub use pause::{Paused, pause};
@@ -221,42 +219,6 @@ fn run(resources: &Resources, env: &CompileEnv<'_>, incomplete: bool) -> Compila
     Diagnostic::sort(&mut diagnostics);
     compilation.diagnostics = diagnostics;
     compilation
-}
-
-/// Returns the document in a file that a manifest names. Reports why there is none.
-fn named_file<'s>(
-    name: &str,
-    apis: &'s [Arc<ApiDocument>],
-    env: &CompileEnv<'_>,
-    at: &FieldPath,
-    sink: &mut DiagnosticSink<'s>,
-) -> Option<(&'s Arc<str>, &'s Node)> {
-    if env.cluster.is_some() {
-        let message = "names a file, and a cluster has no files next to a manifest";
-        sink.because(Reason::UnsupportedSource).error(at, message, "write the document into `inline`");
-        return None;
-    }
-    let path = match api::path(&sink.origin().file, name) {
-        Ok(path) => path,
-        Err((message, remedy)) => {
-            sink.error(at, message, remedy);
-            return None;
-        }
-    };
-    match apis.iter().find(|api| *api.file == *path).map(|api| (&api.file, &api.tree)) {
-        Some((file, Ok(node))) => Some((file, node)),
-        Some((_, Err(finding))) => {
-            sink.push((**finding).clone());
-            let remedy = "correct the document, or name another";
-            sink.error(at, format!("`{}` cannot be read", excerpt(name)), remedy);
-            None
-        }
-        None => {
-            let message = format!("`{}` is not among the files that were read", excerpt(name));
-            sink.error(at, message, "save the document there, or correct the name");
-            None
-        }
-    }
 }
 
 /// Reports names that occur twice among documents of one kind, which is an error in files.

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use tamis_config::{HttpSource, ServiceTool};
 
+use super::documents::{Place, find};
 use super::overrides::{Selects, check_patterns, overridden};
 use super::service::{QUERY, base_url};
-use super::source::openapi::{Conversion, Selection, Source, convert};
+use super::source::openapi::{Conversion, Selection, convert};
 use super::{CompileEnv, auth};
 use crate::origin::FieldPath;
 use crate::resources::{ApiDocument, OpenApiSpec};
 use crate::sink::DiagnosticSink;
 
 /// The path of an inline document.
-const INLINE: &str = "spec.openapi.inline";
+const INLINE: Place = Place { field: "spec.openapi.inline", steps: &["openapi", "inline"] };
 /// What becomes a tool.
 const OPERATION: &str = "operation";
 
@@ -26,24 +27,17 @@ pub(super) fn compile<'s>(
     env: &CompileEnv<'_>,
     sink: &mut DiagnosticSink<'s>,
 ) -> Option<(HttpSource, IndexMap<String, ServiceTool>)> {
-    let OpenApiSpec {
-        inline: _,
-        file: _,
-        config_map_ref: _,
-        base_url: own_url,
-        auth: auth_spec,
-        operations,
-        overrides,
-    } = spec;
+    let OpenApiSpec { inline, file, config_map_ref: _, base_url: own_url, auth: auth_spec, operations, overrides } =
+        spec;
     let at = FieldPath::spec(["openapi"]);
     if let Some(url) = own_url {
         base_url(url, &at.key("baseUrl"), QUERY, sink);
     }
     let auth = auth_spec.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink));
-    let source = document(spec, apis, env, &at, sink)?;
+    let document = find((inline.is_some(), file.as_deref()), INLINE, &at, (apis, env), sink)?;
     let operations = operations.clone().unwrap_or_default();
     let selection = Selection { include: operations.include.as_deref(), exclude: &operations.exclude };
-    let conversion = convert(source, selection, auth.as_ref(), own_url.is_none());
+    let conversion = convert(document, selection, auth.as_ref(), own_url.is_none());
     let Conversion { base_url: found, tools, left_out: _, unselected: _, names, findings } = conversion;
     let is_readable = !findings.iter().any(crate::Diagnostic::is_error);
     for finding in findings {
@@ -66,35 +60,4 @@ pub(super) fn compile<'s>(
     }
     let source = HttpSource { base_url: base_url.unwrap_or_default(), auth };
     is_readable.then_some((source, tools))
-}
-
-/// Returns the document that a manifest holds or names.
-fn document<'s>(
-    spec: &OpenApiSpec,
-    apis: &'s [Arc<ApiDocument>],
-    env: &CompileEnv<'_>,
-    at: &FieldPath,
-    sink: &mut DiagnosticSink<'s>,
-) -> Option<Source<'s>> {
-    let origin = sink.origin();
-    match (&spec.inline, &spec.file) {
-        (Some(_), Some(_)) => {
-            sink.error(&at.key("file"), "and `inline` are mutually exclusive", "remove one of them");
-            None
-        }
-        (None, None) => {
-            let remedy = "name the document's `file`, or write it into `inline`";
-            sink.error(at, "has no document", remedy);
-            None
-        }
-        (Some(_), None) => {
-            let node = origin.tree.get("spec").and_then(|spec| spec.get("openapi")).and_then(|spec| spec.get("inline"));
-            let node = node?;
-            Some(Source { file: &origin.file, prefix: INLINE, node })
-        }
-        (None, Some(name)) => {
-            let (file, node) = super::named_file(name, apis, env, &at.key("file"), sink)?;
-            Some(Source { file, prefix: "", node })
-        }
-    }
 }

@@ -1,9 +1,23 @@
 //! Converters of documents that describe an API: pure, from the tree of a document to the tools that the gateway knows.
 
 pub(crate) mod graphql;
+mod names;
 pub(crate) mod openapi;
 
+use std::sync::Arc;
+
 use tamis_config::ServiceTool;
+
+use crate::yaml::Node;
+
+/// A document, and where it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DocumentAt<'n> {
+    pub(crate) file: &'n Arc<str>,
+    /// The path of the document in its file; empty for a file of its own.
+    pub(crate) field: &'static str,
+    pub(crate) node: &'n Node,
+}
 
 /// A tool, and the operation that it calls.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use tamis_config::matches_pattern;
 use tamis_engine::Reads;
 use tamis_schema::Patterns;
 
-use super::super::openapi::names::{bounded, tool_name};
+use super::super::names::{bounded, tool_name};
 use super::input::{Input, Inputs};
 use super::output::{Shape, output};
 use super::selection::{Selector, Types};

@@ -5,7 +5,7 @@ use apollo_compiler::ast::{Type, Value};
 use apollo_compiler::schema::{ExtendedType, InputObjectType};
 use indexmap::IndexMap;
 
-use super::super::openapi::names::{bounded, quoted};
+use super::super::names::{bounded, quoted};
 
 /// Bytes of the schemas of a tool's input.
 const MAX_INPUT: usize = 256 << 10;

@@ -2,7 +2,7 @@
 
 use crate::yaml::{Node, Position, Value};
 
-use super::super::openapi::names::quoted;
+use super::super::names::quoted;
 
 /// Levels of lists and non-null types around a type.
 const MAX_WRAPPERS: usize = 16;

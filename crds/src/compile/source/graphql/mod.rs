@@ -31,9 +31,8 @@ pub(crate) use self::fields::Selection;
 use self::input::Inputs;
 pub use self::report::{GraphQlDocuments, examine_graphql};
 use self::selection::{Selector, Types};
-pub(crate) use self::text::Document;
 use self::text::Text;
-use super::{Converted, LeftOut};
+use super::{Converted, DocumentAt, LeftOut};
 use crate::Diagnostic;
 use crate::diagnostic::Severity;
 
@@ -55,8 +54,8 @@ const MAX_TEXT: usize = 2048;
 /// The documents of a manifest.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'n> {
-    pub(crate) schema: Document<'n>,
-    pub(crate) operations: Option<Document<'n>>,
+    pub(crate) schema: DocumentAt<'n>,
+    pub(crate) operations: Option<DocumentAt<'n>>,
 }
 
 /// What the documents become.

@@ -10,11 +10,12 @@ use indexmap::IndexMap;
 use tamis_engine::ResponseType;
 use tamis_schema::Patterns;
 
-use super::super::openapi::names::{bounded, tool_name};
+use super::super::DocumentAt;
+use super::super::names::{bounded, tool_name};
 use super::expansion;
 use super::input::{Input, Inputs};
 use super::output::{Shape, object, output};
-use super::text::{Document, Text};
+use super::text::Text;
 use super::{Converted, MAX_TEXT, Parts, line, parser, tool};
 use crate::Diagnostic;
 
@@ -24,7 +25,7 @@ use crate::Diagnostic;
 /// The mistakes in it.
 pub(super) fn convert(
     schema: &Valid<Schema>,
-    document: Document<'_>,
+    document: DocumentAt<'_>,
 ) -> Result<IndexMap<String, Converted>, Vec<Diagnostic>> {
     let text = Text::operations(document).map_err(|finding| vec![finding])?;
     let remedy = "correct the operation, or compare it with the schema";

@@ -6,7 +6,7 @@ use apollo_compiler::executable::{Selection, SelectionSet};
 use indexmap::IndexMap;
 use tamis_engine::{JsonText, ResponseType};
 
-use super::super::openapi::names::quoted;
+use super::super::names::quoted;
 use super::selection::{Picked, Selected};
 
 /// Bytes of an output schema: every conversation pays for it.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use apollo_compiler::ast::OperationType;
 use tamis_config::matches_pattern;
 
+use super::super::DocumentAt;
 use super::super::openapi::{ApiReport, ApiTool};
-use super::text::{Document, Text};
+use super::text::Text;
 use super::{Conversion, Selection, Source, convert, parse, prune};
 use crate::read::api;
 
@@ -36,8 +37,8 @@ pub fn examine_graphql(documents: GraphQlDocuments<'_>, include: Option<&[String
         Ok(written) => written,
         Err(finding) => return failed(*finding),
     };
-    let schema = Document { file: &file, field: "", node: &node };
-    let operations = written.as_ref().map(|(file, node)| Document { file, field: "", node });
+    let schema = DocumentAt { file: &file, field: "", node: &node };
+    let operations = written.as_ref().map(|(file, node)| DocumentAt { file, field: "", node });
     let any = include.is_some() || operations.is_none();
     let conversion = convert(Source { schema, operations }, Selection { any, include, exclude: &[] });
     let Conversion { tools, left_out, unselected, names, queries, findings } = conversion;
@@ -65,7 +66,7 @@ pub fn examine_graphql(documents: GraphQlDocuments<'_>, include: Option<&[String
     let pruned = prune::prune(schema, &roots, parsed.as_ref(), depth);
     // A part of a schema that is no schema is of no use.
     let node = crate::yaml::Node::text(crate::yaml::Position::START, pruned.clone());
-    let again = Text::schema(Document { file: &file, field: "", node: &node }).ok();
+    let again = Text::schema(DocumentAt { file: &file, field: "", node: &node }).ok();
     report.pruned = again.and_then(|text| parse(&text).ok()).map(|_| pruned);
     report.tools = tools.into_iter().map(|(name, tool)| ApiTool::new(name, tool)).collect();
     report

@@ -47,10 +47,10 @@ fn conversion(schema: &str, operations: Option<&str>, include: Option<&[&str]>) 
     let other: Arc<str> = "operations.graphql".into();
     let node = Node::text(Position::START, schema);
     let written = operations.map(|text| Node::text(Position::START, text));
-    let operations = written.as_ref().map(|node| Document { file: &other, field: "", node });
+    let operations = written.as_ref().map(|node| DocumentAt { file: &other, field: "", node });
     let include: Option<Vec<String>> = include.map(|all| all.iter().map(|&one| one.to_owned()).collect());
     let any = include.is_some() || operations.is_none();
-    let source = Source { schema: Document { file: &file, field: "", node: &node }, operations };
+    let source = Source { schema: DocumentAt { file: &file, field: "", node: &node }, operations };
     convert(source, Selection { any, include: include.as_deref(), exclude: &[] })
 }
 

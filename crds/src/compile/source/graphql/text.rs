@@ -1,14 +1,14 @@
 //! The text of a GraphQL document, and where its lines are in the file that holds it.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use apollo_compiler::parser::LineColumn;
 use apollo_compiler::validation::DiagnosticList;
 
+use super::super::DocumentAt;
 use super::introspection;
 use crate::Diagnostic;
-use crate::yaml::{Node, Position, Value};
+use crate::yaml::{Position, Value};
 
 /// Bytes of a schema.
 const MAX_SCHEMA: usize = 8 << 20;
@@ -17,19 +17,10 @@ const MAX_OPERATIONS: usize = 1 << 20;
 /// The number of findings about one document.
 const MAX_FINDINGS: usize = 100;
 
-/// A document, and where it is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Document<'n> {
-    pub(crate) file: &'n Arc<str>,
-    /// The path of the document in its file; empty for a file of its own.
-    pub(crate) field: &'static str,
-    pub(crate) node: &'n Node,
-}
-
 /// The text of a document.
 #[derive(Debug)]
 pub(super) struct Text<'n> {
-    pub(super) document: Document<'n>,
+    pub(super) document: DocumentAt<'n>,
     pub(super) text: Cow<'n, str>,
     lines: Lines,
 }
@@ -50,8 +41,8 @@ impl<'n> Text<'n> {
     ///
     /// # Errors
     /// One finding for what is neither.
-    pub(super) fn schema(document: Document<'n>) -> Result<Self, Diagnostic> {
-        let Document { file, field, node } = document;
+    pub(super) fn schema(document: DocumentAt<'n>) -> Result<Self, Diagnostic> {
+        let DocumentAt { file, field, node } = document;
         let error = |message: &str, remedy: &str| Err(Diagnostic::error(file, node.position, field, message, remedy));
         let converted = match &node.value {
             Value::Map(_) => introspection::sdl(node),
@@ -80,12 +71,12 @@ impl<'n> Text<'n> {
     ///
     /// # Errors
     /// One finding for what is no text, or too large.
-    pub(super) fn operations(document: Document<'n>) -> Result<Self, Diagnostic> {
+    pub(super) fn operations(document: DocumentAt<'n>) -> Result<Self, Diagnostic> {
         Self::new(document, MAX_OPERATIONS)
     }
 
-    fn new(document: Document<'n>, most: usize) -> Result<Self, Diagnostic> {
-        let Document { file, field, node } = document;
+    fn new(document: DocumentAt<'n>, most: usize) -> Result<Self, Diagnostic> {
+        let DocumentAt { file, field, node } = document;
         let error = |message: String, remedy: &str| Err(Diagnostic::error(file, node.position, field, message, remedy));
         let Value::Scalar(scalar) = &node.value else {
             return error(format!("expected a GraphQL document, found {}", node.describe()), "write it as a text");

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use tamis_config::{Auth, AuthKind};
 use tamis_engine::ResponseType;
 
+use super::super::names::{argument_name, quoted};
 use super::document::{At, Document, Halt};
-use super::names::{argument_name, quoted};
 use super::operation::{Arguments, Operation, Request, shape};
 use super::schema::Writer;
 use crate::read::excerpt;

@@ -7,7 +7,6 @@
 mod answer;
 mod body;
 mod document;
-pub(super) mod names;
 mod operation;
 mod parameter;
 mod prune;
@@ -19,7 +18,6 @@ mod server;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use indexmap::IndexMap;
 use tamis_config::Auth;
@@ -28,9 +26,8 @@ use self::document::{Document, Halt};
 pub use self::report::{ApiReport, ApiTool, examine_api};
 use self::schema::KnownPatterns;
 pub(crate) use self::select::Selection;
-use super::{Converted, LeftOut};
+use super::{Converted, DocumentAt, LeftOut};
 use crate::Diagnostic;
-use crate::yaml::Node;
 
 /// The most tools of one service.
 const MAX_TOOLS: usize = crate::definitions::MAX_TOOLS as usize;
@@ -56,24 +53,15 @@ pub(crate) struct Conversion {
     pub(crate) findings: Vec<Diagnostic>,
 }
 
-/// A document, and where it is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Source<'n> {
-    pub(crate) file: &'n Arc<str>,
-    /// The path of the document in its file; empty for a file of its own.
-    pub(crate) prefix: &'static str,
-    pub(crate) node: &'n Node,
-}
-
 /// Converts the selected operations of a document. `auth`: how the service is authenticated. `needs_server`: whether the URL of
 /// the document's own server matters.
 pub(crate) fn convert(
-    source: Source<'_>,
+    document: DocumentAt<'_>,
     selection: Selection<'_>,
     auth: Option<&Auth>,
     needs_server: bool,
 ) -> Conversion {
-    let document = match Document::new(source.file, source.prefix, source.node) {
+    let document = match Document::new(document.file, document.field, document.node) {
         Ok(document) => document,
         Err(finding) => return Conversion { findings: vec![finding], ..Conversion::default() },
     };
@@ -118,7 +106,7 @@ fn operations<'n>(
         left_out.push((operation, format!("has a method that the gateway does not send, {}", operation.method)));
     }
     for operation in chosen {
-        let name = names::tool_name(operation.id(), &operation.method, operation.path);
+        let name = super::names::tool_name(operation.id(), &operation.method, operation.path);
         if let Some(other) = taken.get(&name) {
             left_out.push((operation, format!("would have the name `{name}`, as {other}")));
             continue;

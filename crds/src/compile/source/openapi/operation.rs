@@ -6,10 +6,10 @@ use indexmap::IndexMap;
 use tamis_config::{ArgumentStyle, Auth, AuthKind, BodyTemplate, Call, HttpCall, RequestTemplate, Risk, ServiceTool};
 use tamis_engine::{JsonText, ResponseType};
 
+use super::super::names::{argument_name, bounded, quoted};
 use super::answer::{self, Answer};
 use super::body;
 use super::document::{At, Document, Halt};
-use super::names::{argument_name, bounded, quoted};
 use super::parameter;
 use super::schema::{KnownPatterns, Side, Writer};
 

@@ -4,8 +4,8 @@ use indexmap::IndexMap;
 use tamis_config::{ArgumentStyle, Auth, AuthKind};
 use tamis_engine::ResponseType;
 
+use super::super::names::argument_name;
 use super::document::{At, Document, Halt};
-use super::names::argument_name;
 use super::operation::{Arguments, Operation, Request, shape};
 use super::schema::Writer;
 use crate::compile::auth::is_request_header;
@@ -222,7 +222,8 @@ fn add<'n>(
     if parameter.schema.is_none()
         && let Some(text) = parameter.at.text_of("description")
     {
-        schema = format!("{{\"description\":{}}}", super::names::quoted(&super::names::bounded(text, 1024)));
+        schema =
+            format!("{{\"description\":{}}}", super::super::names::quoted(&super::super::names::bounded(text, 1024)));
     }
     if let Written::Members(members) = &written {
         return add_members(document, parameter, members, writer, arguments, request);

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::super::names::quoted;
 use super::document::{At, Document};
-use super::names::quoted;
 use super::operation::METHODS;
 use super::schema::json;
 use crate::yaml::Value;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use tamis_config::Digest;
 
+use super::super::DocumentAt;
 use super::document::{At, Document};
-use super::{Conversion, Converted, Selection, Source, convert, prune};
+use super::{Conversion, Converted, Selection, convert, prune};
 use crate::Diagnostic;
 use crate::read::api;
 use crate::resources::AuthType;
@@ -68,7 +69,7 @@ pub fn examine_api(file: &str, bytes: &[u8], include: Option<&[String]>) -> ApiR
         Ok(node) => node,
         Err(finding) => return ApiReport { findings: vec![*finding], ..ApiReport::default() },
     };
-    let source = Source { file: &file, prefix: "", node: &node };
+    let source = DocumentAt { file: &file, field: "", node: &node };
     let Conversion { base_url, tools, left_out, unselected, names, findings } =
         convert(source, Selection { include, exclude: &[] }, None, true);
     let matches = |pattern: &String| names.iter().any(|name| tamis_config::matches_pattern(pattern, name));

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use indexmap::IndexMap;
 use tamis_schema::Patterns;
 
+use super::super::names::{bounded, definition_name, quoted};
 use super::document::{At, Document, Halt, Version};
-use super::names::{bounded, definition_name, quoted};
 use crate::diagnostic::did_you_mean;
 use crate::read::excerpt;
 use crate::yaml::{Node, Resolved, Value};

@@ -1,6 +1,7 @@
 //! Documents, and the tools that they become.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tamis_config::{ArgumentStyle, AuthKind, Call, HttpCall};
@@ -15,7 +16,7 @@ fn converted(text: &str, include: &[&str], auth: Option<&Auth>) -> Conversion {
     let nodes = yaml::parse(&file, text.as_bytes()).expect("is YAML");
     let include: Vec<String> = include.iter().map(|&pattern| pattern.to_owned()).collect();
     let include = (!include.is_empty()).then_some(&include[..]);
-    let source = Source { file: &file, prefix: "", node: &nodes[0] };
+    let source = DocumentAt { file: &file, field: "", node: &nodes[0] };
     convert(source, Selection { include, exclude: &[] }, auth, true)
 }
 

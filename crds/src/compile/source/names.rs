@@ -11,7 +11,7 @@ const DIGEST: usize = 8;
 
 /// Returns the name of a tool, from an `operationId`, or else from method and path. It consists of characters that every client
 /// accepts, and depends on nothing else in the document.
-pub(in crate::compile::source) fn tool_name(id: Option<&str>, method: &str, path: &str) -> String {
+pub(super) fn tool_name(id: Option<&str>, method: &str, path: &str) -> String {
     let own = id.map(words).filter(|name| !name.is_empty());
     let name = own.unwrap_or_else(|| {
         let place = words(path);
@@ -40,7 +40,7 @@ fn words(text: &str) -> String {
 }
 
 /// Returns the name of an argument: characters that every client accepts in a property.
-pub(in crate::compile::source) fn argument_name(name: &str) -> String {
+pub(super) fn argument_name(name: &str) -> String {
     let mut argument = String::new();
     for c in name.chars() {
         if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') {
@@ -57,7 +57,7 @@ pub(in crate::compile::source) fn argument_name(name: &str) -> String {
 }
 
 /// Returns a name for the definition that a reference leads to, different from all those that are taken.
-pub(in crate::compile::source) fn definition_name(reference: &str, taken: &mut HashSet<String>) -> String {
+pub(super) fn definition_name(reference: &str, taken: &mut HashSet<String>) -> String {
     let last = reference.rsplit('/').next().unwrap_or_default();
     let name = argument_name(last);
     let mut unique = name.clone();
@@ -70,7 +70,7 @@ pub(in crate::compile::source) fn definition_name(reference: &str, taken: &mut H
 }
 
 /// Returns a text that is cut to a number of bytes, with a mark where it is.
-pub(in crate::compile::source) fn bounded(text: &str, bytes: usize) -> String {
+pub(super) fn bounded(text: &str, bytes: usize) -> String {
     let text = text.trim();
     if text.len() <= bytes {
         return text.to_owned();
@@ -83,7 +83,7 @@ pub(in crate::compile::source) fn bounded(text: &str, bytes: usize) -> String {
 }
 
 /// Returns a text as a JSON string.
-pub(in crate::compile::source) fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
