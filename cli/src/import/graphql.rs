@@ -1,17 +1,19 @@
 //! `tamis import graphql`: writes a ServiceManifest of a GraphQL schema, and the part of the schema that it needs.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use tamis_crds::{ApiReport, Diagnostic, GraphQlDocuments, Loaded, diagnose, examine_graphql, parse_document};
+use tamis_crds::{ApiReport, Diagnostic, GraphQlDocuments, examine_graphql};
 
+use super::api::{Content, Kinds, changes, check, fetch, included, manifest, read, refuse, summary, write_all};
 use super::line;
 use super::manifest::default_name;
-use super::openapi::{changes, download, read, summary, write};
 use super::tree::Tree;
 use crate::{note, output};
+
+/// What becomes tools.
+const FIELDS: Kinds = Kinds { many: "fields and operations", one: "field" };
 
 /// Make a ServiceManifest of a GraphQL schema
 ///
@@ -72,11 +74,7 @@ struct Files {
 /// Writes the manifest, the schema and the operations.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Args { schema, base_url, include, operations, depth, directory, name, version, force } = args;
-    let bytes = if schema.starts_with("https://") || schema.starts_with("http://") {
-        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(download(schema))?
-    } else {
-        read(Path::new(schema))?
-    };
+    let bytes = fetch(schema)?;
     let written = operations.as_deref().map(read).transpose()?;
     let is_json = bytes.trim_ascii_start().starts_with(b"{");
     let shown = with_ending(schema, if is_json { "json" } else { "graphql" });
@@ -87,11 +85,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let report = examine_graphql(documents, include, usize::from(*depth));
     let errors: Vec<&Diagnostic> = report.findings.iter().filter(|finding| finding.is_error()).collect();
     if !errors.is_empty() {
-        for error in errors {
-            eprintln!("{error}");
-        }
-        note!("nothing written; correct the document, or choose other fields with --include");
-        return Ok(ExitCode::from(1));
+        return Ok(refuse(&errors, "fields"));
     }
     if let [pattern, ..] = &report.unmatched[..] {
         bail!("--include: no field matches `{}`; write the name of a field, or `Mutation.NAME`", line(pattern));
@@ -104,22 +98,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let pruned =
         report.pruned.as_deref().context("the part of the schema that the tools need is no schema of its own")?;
-    let text = manifest(&name, version, base_url, include, written.is_some()).to_yaml(0);
-    let mut all: Vec<(&Path, &[u8])> = vec![(&files.schema, pruned.as_bytes())];
+    let text = tree(&name, version, base_url, include, written.is_some()).to_yaml(0);
+    let mut all: Vec<Content<'_>> = vec![(&files.schema, pruned.as_bytes())];
     all.extend(files.operations.as_deref().zip(written.as_deref()));
     all.push((&files.manifest, text.as_bytes()));
-    check(&all)?;
-    if !force {
-        for (file, _) in &all {
-            anyhow::ensure!(!file.exists(), "{} exists; --force replaces it", file.display());
-        }
-    }
+    check(&all, *force)?;
     let before = previous(&files, include, usize::from(*depth));
-    fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
-    for (file, content) in all {
-        write(file, content, *force)?;
-    }
-    let mut said = summary(&report, "fields and operations", &files.manifest, &files.schema);
+    write_all(directory, &all, *force)?;
+    let mut said = summary(&report, FIELDS, &files.manifest, &files.schema);
     said.push_str(&changes(before.as_ref(), &report));
     output::write(said.as_bytes())?;
     if report.tools.is_empty() {
@@ -157,35 +143,25 @@ fn previous(files: &Files, include: Option<&[String]>, depth: usize) -> Option<A
     (!report.findings.iter().any(Diagnostic::is_error)).then_some(report)
 }
 
-fn manifest(name: &str, version: &str, base_url: &str, include: Option<&[String]>, has_operations: bool) -> Tree {
+fn tree(name: &str, version: &str, base_url: &str, include: Option<&[String]>, has_operations: bool) -> Tree {
     let mut graphql = Tree::map([("file", Tree::text(format!("{name}.graphql"))), ("baseUrl", Tree::text(base_url))]);
     if has_operations {
         let file = Tree::text(format!("{name}.operations.graphql"));
         graphql.push("operations", Tree::map([("file", file)]));
     }
     if let Some(include) = include {
-        let patterns = Tree::List(include.iter().map(Tree::text).collect());
-        graphql.push("fields", Tree::map([("include", patterns)]));
+        graphql.push("fields", included(include));
     }
-    Tree::map([
-        ("apiVersion", Tree::text(tamis_crds::resources::API_VERSION)),
-        ("kind", Tree::text("ServiceManifest")),
-        ("metadata", Tree::map([("name", Tree::text(name))])),
-        ("spec", Tree::map([("version", Tree::text(version)), ("graphql", graphql)])),
-    ])
-}
-
-/// Checks that `tamis validate` accepts the files.
-fn check(files: &[(&Path, &[u8])]) -> anyhow::Result<()> {
-    let parsed = files.iter().map(|(file, content)| parse_document(&file.to_string_lossy(), content)).collect();
-    match diagnose(&Loaded::of(parsed)).iter().find(|finding| finding.is_error()) {
-        None => Ok(()),
-        Some(error) => bail!("the manifest would not be accepted: {error}"),
-    }
+    manifest(name, Tree::map([("version", Tree::text(version)), ("graphql", graphql)]))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use tamis_crds::diagnose;
+
     use super::*;
 
     const SCHEMA: &str = "type Query { user(login: String!): User other: Other reserved(_a: Int!): Int }

@@ -80,12 +80,7 @@ pub(super) fn manifest(
         spec.push("description", Tree::text(about));
     }
     spec.push("mcp", mcp);
-    Tree::map([
-        ("apiVersion", Tree::text(tamis_crds::resources::API_VERSION)),
-        ("kind", Tree::text("ServiceManifest")),
-        ("metadata", Tree::map([("name", Tree::text(name))])),
-        ("spec", spec),
-    ])
+    super::api::manifest(name, spec)
 }
 
 /// Checks that `tamis validate` accepts a manifest.

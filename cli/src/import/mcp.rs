@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,6 +14,7 @@ use tamis_crds::resources::{SecretKeyRef, ServiceManifestSpec};
 use tamis_crds::{Resource, load_file, parse_document};
 use tamis_gateway::upstream::environment_variable;
 
+use super::api::write;
 use super::client::{self, Capability, Listed, ServerInfo};
 use super::compare::{Change, describe, differences};
 use super::listing::{Definition, LeftOut, Listing, listing};
@@ -187,7 +187,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match file {
         None => output::write(args.form(&tree, &endpoint).as_bytes())?,
         Some(file) => {
-            write(&file, &args.form(&tree, &endpoint), args.force)?;
+            write(&file, args.form(&tree, &endpoint).as_bytes(), args.force)?;
             output::write(format!("{}: {}\n", file.display(), counted(count)).as_bytes())?;
         }
     }
@@ -336,16 +336,6 @@ impl Pinned {
             manifest: std::sync::Arc::clone(manifest),
         })
     }
-}
-
-fn write(file: &Path, text: &str, force: bool) -> anyhow::Result<()> {
-    let mut options = OpenOptions::new();
-    let options =
-        if force { options.write(true).create(true).truncate(true) } else { options.write(true).create_new(true) };
-    options
-        .open(file)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn counted(tools: usize) -> String {

@@ -1,5 +1,6 @@
 //! `tamis import`: makes documents of Tamis out of documents of other products, and of what servers say about themselves.
 
+mod api;
 mod client;
 mod compare;
 mod events;

@@ -1,25 +1,20 @@
 //! `tamis import openapi`: writes a ServiceManifest of an OpenAPI document, and the part of the document that it needs.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use tamis_crds::resources::AuthType;
-use tamis_crds::yaml::MAX_API_BYTES;
-use tamis_crds::{ApiReport, Diagnostic, Loaded, diagnose, examine_api, parse_document};
+use tamis_crds::{ApiReport, Diagnostic, examine_api};
 
+use super::api::{Content, Kinds, changes, check, fetch, included, manifest, read, refuse, summary, write_all};
 use super::line;
 use super::manifest::{default_name, default_version};
 use super::tree::Tree;
 use crate::{note, output};
 
-/// The longest time in which a document is downloaded.
-const TIMEOUT: Duration = Duration::from_secs(60);
 /// What becomes tools.
-const OPERATIONS: &str = "operations";
+const OPERATIONS: Kinds = Kinds { many: "operations", one: "operation" };
 
 /// Make a ServiceManifest of an OpenAPI document (3.0 to 3.2)
 ///
@@ -65,11 +60,7 @@ pub(crate) struct Args {
 /// Writes the manifest and the document.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Args { document, include, directory, name, version, base_url, force } = args;
-    let bytes = if document.starts_with("https://") || document.starts_with("http://") {
-        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(download(document))?
-    } else {
-        read(Path::new(document))?
-    };
+    let bytes = fetch(document)?;
     // Whatever the name of a download ends in, JSON is read as JSON: YAML reads some of its numbers and escapes otherwise.
     let is_json = bytes.trim_ascii_start().starts_with(b"{");
     let shown = if is_json && !document.to_ascii_lowercase().ends_with(".json") {
@@ -82,11 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let errors: Vec<&Diagnostic> =
         errors.filter(|error| base_url.is_none() || !error.field.starts_with("servers")).collect();
     if !errors.is_empty() {
-        for error in errors {
-            eprintln!("{error}");
-        }
-        note!("nothing written; correct the document, or choose other operations with --include");
-        return Ok(ExitCode::from(1));
+        return Ok(refuse(&errors, OPERATIONS.many));
     }
     if let [pattern, ..] = &report.unmatched[..] {
         bail!(
@@ -104,18 +91,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let document_file = directory.join(&document_name);
     // A document that cannot be pruned holds other operations too.
     let kept = (report.pruned.is_none() && !include.is_empty()).then_some(&include[..]);
-    let text = manifest(&name, &version, &document_name, (base_url.as_deref(), kept), &report).to_yaml(0);
+    let text = tree(&name, &version, &document_name, (base_url.as_deref(), kept), &report).to_yaml(0);
     let content = report.pruned.as_ref().map_or(&bytes[..], |pruned| pruned.as_bytes());
-    check((&manifest_file, &text), (&document_file, content))?;
-    if !force {
-        for file in [&manifest_file, &document_file] {
-            anyhow::ensure!(!file.exists(), "{} exists; --force replaces it", file.display());
-        }
-    }
+    let files: [Content<'_>; 2] = [(&manifest_file, text.as_bytes()), (&document_file, content)];
+    check(&files, *force)?;
     let before = read(&document_file).ok().map(|bytes| examine_api(&document_file.to_string_lossy(), &bytes, kept));
-    fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
-    write(&document_file, content, *force)?;
-    write(&manifest_file, text.as_bytes(), *force)?;
+    // The manifest last: it names the document.
+    write_all(directory, &[files[1], files[0]], *force)?;
     let mut said = summary(&report, OPERATIONS, &manifest_file, &document_file);
     said.push_str(&changes(before.as_ref(), &report));
     output::write(said.as_bytes())?;
@@ -125,30 +107,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    use std::io::Read as _;
-
-    let mut bytes = Vec::new();
-    let file = fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    file.take(MAX_API_BYTES + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {}", path.display()))?;
-    anyhow::ensure!(bytes.len() as u64 <= MAX_API_BYTES, "{} has more than {MAX_API_BYTES} bytes", path.display());
-    Ok(bytes)
-}
-
-/// Downloads a document of at most [`MAX_API_BYTES`].
-pub(super) async fn download(url: &str) -> anyhow::Result<Vec<u8>> {
-    let client = reqwest::Client::builder().timeout(TIMEOUT).build()?;
-    let response = client.get(url).send().await.and_then(reqwest::Response::error_for_status);
-    let mut response = response.context("cannot download the document")?;
-    let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.context("cannot download the document")? {
-        bytes.extend_from_slice(&chunk);
-        anyhow::ensure!(bytes.len() as u64 <= MAX_API_BYTES, "the document has more than {MAX_API_BYTES} bytes");
-    }
-    Ok(bytes)
-}
-
-fn manifest(
+fn tree(
     name: &str,
     version: &str,
     document: &str,
@@ -176,92 +135,23 @@ fn manifest(
         openapi.push("auth", auth);
     }
     if let Some(include) = include {
-        let patterns = Tree::List(include.iter().map(Tree::text).collect());
-        openapi.push("operations", Tree::map([("include", patterns)]));
+        openapi.push("operations", included(include));
     }
     let mut spec = Tree::map([("version", Tree::text(version))]);
     if let Some(title) = report.title.as_deref().filter(|title| !title.trim().is_empty()) {
         spec.push("description", Tree::text(line(title)));
     }
     spec.push("openapi", openapi);
-    Tree::map([
-        ("apiVersion", Tree::text(tamis_crds::resources::API_VERSION)),
-        ("kind", Tree::text("ServiceManifest")),
-        ("metadata", Tree::map([("name", Tree::text(name))])),
-        ("spec", spec),
-    ])
-}
-
-/// Checks that `tamis validate` accepts both files.
-pub(super) fn check((manifest, text): (&Path, &str), (document, content): (&Path, &[u8])) -> anyhow::Result<()> {
-    let parsed = vec![
-        parse_document(&manifest.to_string_lossy(), text.as_bytes()),
-        parse_document(&document.to_string_lossy(), content),
-    ];
-    match diagnose(&Loaded::of(parsed)).iter().find(|finding| finding.is_error()) {
-        None => Ok(()),
-        Some(error) => bail!("the manifest would not be accepted: {error}"),
-    }
-}
-
-pub(super) fn write(file: &Path, content: &[u8], force: bool) -> anyhow::Result<()> {
-    let mut options = OpenOptions::new();
-    let options =
-        if force { options.write(true).create(true).truncate(true) } else { options.write(true).create_new(true) };
-    options
-        .open(file)
-        .and_then(|mut file| file.write_all(content))
-        .with_context(|| format!("cannot write {}", file.display()))
-}
-
-/// Says what became of a document. `what`: what becomes tools.
-pub(super) fn summary(report: &ApiReport, what: &str, manifest: &Path, document: &Path) -> String {
-    let selected = report.tools.len() + report.left_out.len();
-    let mut text = format!(
-        "{}, {}: {} of {selected} {what} became tools\n",
-        manifest.display(),
-        document.display(),
-        report.tools.len()
-    );
-    for (operation, reason) in &report.left_out {
-        text.push_str(&format!("left out {}: {}\n", line(operation), line(reason)));
-    }
-    for tool in &report.tools {
-        for omitted in &tool.omitted {
-            text.push_str(&format!("{}: without {}\n", tool.name, line(omitted)));
-        }
-    }
-    if report.unselected > 0 {
-        let one = if what == OPERATIONS { "operation" } else { "field" };
-        let them = if report.unselected == 1 { format!("{one} was") } else { format!("{one}s were") };
-        text.push_str(&format!("{} {them} not selected\n", report.unselected));
-    }
-    text
-}
-
-/// Says which tools a newer document adds, removes and changes; nothing without an older one.
-pub(super) fn changes(before: Option<&ApiReport>, now: &ApiReport) -> String {
-    let Some(before) = before else { return String::new() };
-    let find = |report: &ApiReport, name: &str| report.tools.iter().find(|tool| tool.name == name).cloned();
-    let mut groups: [(&str, Vec<&str>); 3] = [("added", Vec::new()), ("removed", Vec::new()), ("changed", Vec::new())];
-    for tool in &now.tools {
-        match find(before, &tool.name) {
-            None => groups[0].1.push(&tool.name),
-            Some(old) if old.digest != tool.digest => groups[2].1.push(&tool.name),
-            Some(_) => {}
-        }
-    }
-    groups[1].1 = before.tools.iter().filter(|tool| find(now, &tool.name).is_none()).map(|tool| &*tool.name).collect();
-    let said: String = groups
-        .into_iter()
-        .filter(|(_, names)| !names.is_empty())
-        .map(|(what, names)| format!("{what}: {}\n", names.join(", ")))
-        .collect();
-    if said.is_empty() { "no tool has changed\n".to_owned() } else { said }
+    manifest(name, spec)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use tamis_crds::diagnose;
+
     use super::*;
 
     const API: &str = "openapi: 3.0.3

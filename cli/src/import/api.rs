@@ -1,0 +1,161 @@
+//! What imports have in common: the documents of APIs, manifests, and the files that are written.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use tamis_crds::yaml::MAX_API_BYTES;
+use tamis_crds::{ApiReport, Diagnostic, Loaded, diagnose, parse_document};
+
+use super::line;
+use super::tree::Tree;
+use crate::note;
+
+/// The longest time in which a document is downloaded.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Returns a document from a file, or from an https or http address.
+pub(super) fn fetch(document: &str) -> anyhow::Result<Vec<u8>> {
+    if document.starts_with("https://") || document.starts_with("http://") {
+        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(download(document))
+    } else {
+        read(Path::new(document))
+    }
+}
+
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    use std::io::Read as _;
+
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    file.take(MAX_API_BYTES + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {}", path.display()))?;
+    anyhow::ensure!(bytes.len() as u64 <= MAX_API_BYTES, "{} has more than {MAX_API_BYTES} bytes", path.display());
+    Ok(bytes)
+}
+
+/// Downloads a document of at most [`MAX_API_BYTES`].
+async fn download(url: &str) -> anyhow::Result<Vec<u8>> {
+    let client = reqwest::Client::builder().timeout(TIMEOUT).build()?;
+    let response = client.get(url).send().await.and_then(reqwest::Response::error_for_status);
+    let mut response = response.context("cannot download the document")?;
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.context("cannot download the document")? {
+        bytes.extend_from_slice(&chunk);
+        anyhow::ensure!(bytes.len() as u64 <= MAX_API_BYTES, "the document has more than {MAX_API_BYTES} bytes");
+    }
+    Ok(bytes)
+}
+
+/// Prints the errors of a document. `what`: what may be chosen instead.
+pub(super) fn refuse(errors: &[&Diagnostic], what: &str) -> ExitCode {
+    for error in errors {
+        eprintln!("{error}");
+    }
+    note!("nothing written; correct the document, or choose other {what} with --include");
+    ExitCode::from(1)
+}
+
+/// Returns a ServiceManifest.
+pub(super) fn manifest(name: &str, spec: Tree) -> Tree {
+    Tree::map([
+        ("apiVersion", Tree::text(tamis_crds::resources::API_VERSION)),
+        ("kind", Tree::text("ServiceManifest")),
+        ("metadata", Tree::map([("name", Tree::text(name))])),
+        ("spec", spec),
+    ])
+}
+
+/// Returns the choice of some patterns.
+pub(super) fn included(patterns: &[String]) -> Tree {
+    Tree::map([("include", Tree::List(patterns.iter().map(Tree::text).collect()))])
+}
+
+/// A file, and its content.
+pub(super) type Content<'f> = (&'f Path, &'f [u8]);
+
+/// Checks that `tamis validate` accepts the files, and that none of them is there unless `force` is set.
+pub(super) fn check(files: &[Content<'_>], force: bool) -> anyhow::Result<()> {
+    let parsed = files.iter().map(|(file, content)| parse_document(&file.to_string_lossy(), content)).collect();
+    if let Some(error) = diagnose(&Loaded::of(parsed)).iter().find(|finding| finding.is_error()) {
+        bail!("the manifest would not be accepted: {error}");
+    }
+    match files.iter().find(|(file, _)| !force && file.exists()) {
+        Some((file, _)) => bail!("{} exists; --force replaces it", file.display()),
+        None => Ok(()),
+    }
+}
+
+/// Writes the files into a folder, which is created.
+pub(super) fn write_all(directory: &Path, files: &[Content<'_>], force: bool) -> anyhow::Result<()> {
+    fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    files.iter().try_for_each(|(file, content)| write(file, content, force))
+}
+
+/// Writes a file. One that exists is an error unless `force` is set.
+pub(super) fn write(file: &Path, content: &[u8], force: bool) -> anyhow::Result<()> {
+    let mut options = OpenOptions::new();
+    let options =
+        if force { options.write(true).create(true).truncate(true) } else { options.write(true).create_new(true) };
+    options
+        .open(file)
+        .and_then(|mut file| file.write_all(content))
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// What becomes tools, for messages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kinds {
+    /// All of them.
+    pub(super) many: &'static str,
+    /// One that may be selected.
+    pub(super) one: &'static str,
+}
+
+/// Says what became of a document.
+pub(super) fn summary(report: &ApiReport, kinds: Kinds, manifest: &Path, document: &Path) -> String {
+    let Kinds { many, one } = kinds;
+    let selected = report.tools.len() + report.left_out.len();
+    let mut text = format!(
+        "{}, {}: {} of {selected} {many} became tools\n",
+        manifest.display(),
+        document.display(),
+        report.tools.len()
+    );
+    for (operation, reason) in &report.left_out {
+        text.push_str(&format!("left out {}: {}\n", line(operation), line(reason)));
+    }
+    for tool in &report.tools {
+        for omitted in &tool.omitted {
+            text.push_str(&format!("{}: without {}\n", tool.name, line(omitted)));
+        }
+    }
+    if report.unselected > 0 {
+        let them = if report.unselected == 1 { format!("{one} was") } else { format!("{one}s were") };
+        text.push_str(&format!("{} {them} not selected\n", report.unselected));
+    }
+    text
+}
+
+/// Says which tools a newer document adds, removes and changes; nothing without an older one.
+pub(super) fn changes(before: Option<&ApiReport>, now: &ApiReport) -> String {
+    let Some(before) = before else { return String::new() };
+    let find = |report: &ApiReport, name: &str| report.tools.iter().find(|tool| tool.name == name).cloned();
+    let mut groups: [(&str, Vec<&str>); 3] = [("added", Vec::new()), ("removed", Vec::new()), ("changed", Vec::new())];
+    for tool in &now.tools {
+        match find(before, &tool.name) {
+            None => groups[0].1.push(&tool.name),
+            Some(old) if old.digest != tool.digest => groups[2].1.push(&tool.name),
+            Some(_) => {}
+        }
+    }
+    groups[1].1 = before.tools.iter().filter(|tool| find(now, &tool.name).is_none()).map(|tool| &*tool.name).collect();
+    let said: String = groups
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(what, names)| format!("{what}: {}\n", names.join(", ")))
+        .collect();
+    if said.is_empty() { "no tool has changed\n".to_owned() } else { said }
+}
