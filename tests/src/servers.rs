@@ -39,17 +39,9 @@ impl Everything {
     async fn start_as(mode: &str, path: &'static str) -> Result<Self> {
         tool("servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js")?;
         let port = Port::reserve()?;
-        let process = Command::new(root().join("tests/servers/bin/mcp-server-everything"))
-            .arg(mode)
-            .env("PORT", port.number().to_string())
-            .env("SAMPLE_TOKEN", SECRET)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()?;
-        listens(&port).await?;
-        Ok(Self { _process: process, port, path })
+        let mut command = Command::new(root().join("tests/servers/bin/mcp-server-everything"));
+        command.arg(mode).env("PORT", port.number().to_string()).env("SAMPLE_TOKEN", SECRET).stderr(Stdio::null());
+        Ok(Self { _process: started(command, &port).await?, port, path })
     }
 
     /// Returns the number of its port.
@@ -79,16 +71,10 @@ impl Orders {
     /// It is not installed, or does not listen within a minute.
     pub async fn start(stateless: bool) -> Result<Self> {
         let port = Port::reserve()?;
-        let process = Command::new(tool("go-server/mcp-server-orders")?)
-            .arg(format!("-address=127.0.0.1:{}", port.number()))
-            .arg(format!("-stateless={stateless}"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()?;
-        listens(&port).await?;
-        Ok(Self { _process: process, port })
+        let mut command = Command::new(tool("go-server/mcp-server-orders")?);
+        command.arg(format!("-address=127.0.0.1:{}", port.number())).arg(format!("-stateless={stateless}"));
+        command.stderr(Stdio::null());
+        Ok(Self { _process: started(command, &port).await?, port })
     }
 
     /// Returns the address of its endpoint.
@@ -115,15 +101,9 @@ impl Yoga {
         let package = folder.join("node_modules/graphql-yoga");
         ensure!(package.exists(), "{} is not installed: run `cargo xtask tools`", package.display());
         let port = Port::reserve()?;
-        let process = Command::new(node()?)
-            .arg(folder.join("server.mjs"))
-            .env("PORT", port.number().to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()?;
-        listens(&port).await?;
-        Ok(Self { _process: process, port })
+        let mut command = Command::new(node()?);
+        command.arg(folder.join("server.mjs")).env("PORT", port.number().to_string());
+        Ok(Self { _process: started(command, &port).await?, port })
     }
 
     /// Returns the number of its port.
@@ -148,12 +128,13 @@ impl Yoga {
     }
 }
 
-/// Waits until something listens on a port, for a minute at most.
-async fn listens(port: &Port) -> Result<()> {
+/// Starts a server, and waits until it listens on a port, for a minute at most.
+async fn started(mut command: Command, port: &Port) -> Result<Child> {
+    let process = command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn()?;
     let until = Instant::now() + Duration::from_secs(60);
     while tokio::net::TcpStream::connect(("127.0.0.1", port.number())).await.is_err() {
         ensure!(Instant::now() < until, "the server does not listen");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    Ok(())
+    Ok(process)
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Serialize;
+use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::call::{Call, Era};
@@ -60,6 +61,34 @@ pub(crate) struct Idle {
     pub(crate) each_used: f64,
 }
 
+/// A `tamis serve` that has made what the first calls allocate once, its upstream and its folders.
+struct Warm {
+    server: Server,
+    /// Private resident memory, in bytes.
+    before: u64,
+    _upstream: Server,
+    _folders: [TempDir; 2],
+}
+
+impl Warm {
+    /// Starts it and makes 1,000 calls.
+    async fn start(cores: &Cores, tamis: &Path, call: &Call) -> Result<Self> {
+        let upstream = Server::own(&["upstream", "4"])?;
+        let [folder, secrets] = [tempfile::tempdir()?, tempfile::tempdir()?];
+        documents::calls(folder.path(), secrets.path(), upstream.port, &[4])?;
+        let named = secrets.path().to_string_lossy();
+        let options = ["--log-level", "warn", "--workers", "1", "--secrets", &named];
+        let server = Server::tamis(cores, tamis, folder.path(), &options).await?;
+        for _ in 0..1000 {
+            let (status, body) = once(server.port, call).await?;
+            call.check(status, &body)?;
+        }
+        settle().await;
+        let before = server.memory()?;
+        Ok(Self { server, before, _upstream: upstream, _folders: [folder, secrets] })
+    }
+}
+
 /// What one address may open: the gateway refuses it more than three quarters of its connections.
 const OF_ONE_ADDRESS: usize = 2_500;
 
@@ -71,20 +100,8 @@ pub(crate) async fn idle(cores: &Cores, tamis: &Path, connections: usize) -> Res
     eprintln!("memory of {connections} idle connections");
     // The gateway keeps three eighths of its files for upstreams and itself.
     files_allow(&std::fs::read_to_string("/proc/self/limits")?, connections * 8 / 5)?;
-    let upstream = Server::own(&["upstream", "4"])?;
-    let [folder, secrets] = [tempfile::tempdir()?, tempfile::tempdir()?];
-    documents::calls(folder.path(), secrets.path(), upstream.port, &[4])?;
-    let secrets = secrets.path().to_string_lossy();
-    let options = ["--log-level", "warn", "--workers", "1", "--secrets", &secrets];
-    let server = Server::tamis(cores, tamis, folder.path(), &options).await?;
     let call = Call::tool("/mcp/default/select".to_owned(), "items-4", Era::Legacy)?;
-    // What the first calls allocate once is no connection's.
-    for _ in 0..1000 {
-        let (status, body) = once(server.port, &call).await?;
-        call.check(status, &body)?;
-    }
-    settle().await;
-    let before = server.memory()?;
+    let Warm { server, before, .. } = &Warm::start(cores, tamis, &call).await?;
     let mut senders = Vec::with_capacity(connections);
     for number in 0..connections {
         let host = u8::try_from(2 + number / OF_ONE_ADDRESS).context("too many connections")?;
@@ -112,7 +129,7 @@ pub(crate) async fn idle(cores: &Cores, tamis: &Path, connections: usize) -> Res
     // Connections that the gateway closed in the meantime would make the others look small.
     let closed = senders.iter().flatten().filter(|sender| sender.is_closed()).count();
     ensure!(closed == 0, "the gateway closed {closed} of {connections} connections");
-    let each = |resident: u64| resident.saturating_sub(before) as f64 / connections as f64;
+    let each = |resident: u64| resident.saturating_sub(*before) as f64 / connections as f64;
     Ok(Idle { connections, each_unused: each(unused), each_used: each(used) })
 }
 
@@ -131,19 +148,8 @@ pub(crate) async fn held(cores: &Cores, tamis: &Path, calls: usize) -> Result<He
     eprintln!("memory of {calls} calls in flight");
     // One to the caller and one to the server; the gateway keeps three eighths of its files for upstreams and itself.
     files_allow(&std::fs::read_to_string("/proc/self/limits")?, calls * 8 / 3)?;
-    let upstream = Server::own(&["upstream", "4"])?;
-    let [folder, secrets] = [tempfile::tempdir()?, tempfile::tempdir()?];
-    documents::calls(folder.path(), secrets.path(), upstream.port, &[4])?;
-    let secrets = secrets.path().to_string_lossy();
-    let options = ["--log-level", "warn", "--workers", "1", "--secrets", &secrets];
-    let server = Server::tamis(cores, tamis, folder.path(), &options).await?;
     let first = Call::tool("/mcp/default/mcp-held".to_owned(), "items-4", Era::Legacy)?;
-    for _ in 0..1000 {
-        let (status, body) = once(server.port, &first).await?;
-        first.check(status, &body)?;
-    }
-    settle().await;
-    let before = server.memory()?;
+    let Warm { server, before, .. } = &Warm::start(cores, tamis, &first).await?;
     let request =
         Call::with_progress("/mcp/default/mcp-held".to_owned(), HELD)?.request(server.port, Protocol::Http1)?;
     let mut calling = JoinSet::new();
@@ -160,7 +166,7 @@ pub(crate) async fn held(cores: &Cores, tamis: &Path, calls: usize) -> Result<He
         // Each event of progress has more than 100 bytes.
         ensure!(length? > 100 * HELD_SECONDS as usize, "an answer has no progress");
     }
-    Ok(Held { calls, seconds: HELD_SECONDS, each: during.saturating_sub(before) as f64 / calls as f64 })
+    Ok(Held { calls, seconds: HELD_SECONDS, each: during.saturating_sub(*before) as f64 / calls as f64 })
 }
 
 /// What one address may have in flight as streams: the gateway refuses it more than 512.
