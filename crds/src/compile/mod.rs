@@ -49,7 +49,8 @@ use crate::{Diagnostic, Loaded, ParsedFile, Resource};
 pub use bundle::Bundled;
 pub use pause::{Paused, pause};
 pub use source::graphql::{GraphQlDocuments, examine_graphql};
-pub use source::openapi::{ApiReport, ApiTool, examine_api};
+pub use source::openapi::examine_api;
+pub use source::report::{ApiReport, ApiTool};
 
 /// The inputs of the compile step besides the resources.
 #[derive(Debug, Clone, Copy, Default)]

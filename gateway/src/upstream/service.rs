@@ -234,7 +234,7 @@ impl Upstream {
     /// Returns whether the upstream has a list of tools that the gateway watches.
     pub(crate) fn is_watched(&self) -> bool {
         // A program runs when it is called, and announces changes by itself.
-        self.server().is_some_and(|server| server.program().is_none())
+        self.server().is_some_and(McpService::has_address)
     }
 
     /// Returns what is known of an MCP server with these credentials; none for any other kind of service.
@@ -264,7 +264,7 @@ impl Upstream {
         }
     }
 
-    /// Reads what an MCP server announces to one caller outside of calls, until nothing of that is wanted or the stream ends.
+    /// Reads what an MCP server announces to one caller outside of calls, until no subscription needs it or the stream ends.
     /// `published`: whether a resource is published now.
     pub(crate) async fn feed(
         &self,

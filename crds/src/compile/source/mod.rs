@@ -3,6 +3,7 @@
 pub(crate) mod graphql;
 mod names;
 pub(crate) mod openapi;
+pub(crate) mod report;
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use apollo_compiler::ast::OperationType;
 use tamis_config::matches_pattern;
 
 use super::super::DocumentAt;
-use super::super::openapi::{ApiReport, ApiTool};
+use super::super::report::{ApiReport, ApiTool};
 use super::text::Text;
 use super::{Conversion, Selection, Source, convert, parse, prune};
 use crate::read::api;

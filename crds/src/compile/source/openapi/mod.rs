@@ -23,7 +23,7 @@ use indexmap::IndexMap;
 use tamis_config::Auth;
 
 use self::document::{Document, Halt};
-pub use self::report::{ApiReport, ApiTool, examine_api};
+pub use self::report::examine_api;
 use self::schema::KnownPatterns;
 pub(crate) use self::select::Selection;
 use super::{Converted, DocumentAt, LeftOut};

@@ -3,62 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tamis_config::Digest;
-
 use super::super::DocumentAt;
+use super::super::report::{ApiReport, ApiTool};
 use super::document::{At, Document};
-use super::{Conversion, Converted, Selection, convert, prune};
-use crate::Diagnostic;
+use super::{Conversion, Selection, convert, prune};
 use crate::read::api;
 use crate::resources::AuthType;
-
-/// What becomes of an OpenAPI document.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ApiReport {
-    /// `info.title`.
-    pub title: Option<String>,
-    /// `info.version`.
-    pub version: Option<String>,
-    /// The URL of its first server.
-    pub base_url: Option<String>,
-    /// How its operations are authenticated, and the header or parameter, where the document says so in a way that a manifest can
-    /// express.
-    pub auth: Option<(AuthType, Option<String>)>,
-    /// The tools, in the order of the document.
-    pub tools: Vec<ApiTool>,
-    /// Method and path of each selected operation that becomes no tool, and why, as the end of a sentence about it.
-    pub left_out: Vec<(String, String)>,
-    /// How many operations were not selected.
-    pub unselected: usize,
-    /// The patterns that match no operation.
-    pub unmatched: Vec<String>,
-    /// The document as JSON, pruned to what the tools need. `None` if it cannot be pruned.
-    pub pruned: Option<String>,
-    /// The findings. With an error, no manifest can use the document.
-    pub findings: Vec<Diagnostic>,
-}
-
-/// A tool, and the operation that it calls.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApiTool {
-    /// The tool's name.
-    pub name: String,
-    /// Method and path.
-    pub operation: String,
-    /// What is not part of the tool, with the reason: optional parameters, or fields that need arguments.
-    pub omitted: Vec<String>,
-    /// Differs if the tool differs.
-    pub digest: Digest,
-}
-
-impl ApiTool {
-    pub(in crate::compile::source) fn new(name: String, converted: Converted) -> Self {
-        let Converted { operation, tool, omitted } = converted;
-        // Tools serialize without errors.
-        let digest = Digest::of(&serde_json::to_vec(&tool).unwrap_or_default());
-        Self { name, operation, omitted, digest }
-    }
-}
 
 /// Reads an OpenAPI document. `file` is only a name, for messages and to distinguish JSON (`.json`) from YAML; `include` chooses
 /// operations as `operations.include` of a manifest does.
@@ -121,6 +71,7 @@ fn one_auth(scheme: &At<'_>) -> Option<(AuthType, Option<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Diagnostic;
 
     const API: &str = "openapi: 3.0.3
 info: {title: Pets, version: 1.0.2, x-logo: {}}
