@@ -17,6 +17,7 @@ mod pattern;
 pub mod placeholder;
 pub mod proof;
 mod reason;
+mod request;
 mod same_json;
 mod service;
 pub mod shared;
@@ -37,11 +38,13 @@ pub use exposition::{
 };
 pub use pattern::{NamePatterns, is_tool_name, matches_pattern, selects};
 pub use reason::{Condition, Reason};
+pub use request::{
+    ArgumentStyle, BodyTemplate, ContentKind, ContentTemplate, CookieStyle, CookieTemplate, RequestTemplate,
+};
 pub use same_json::{same_annotations, same_json};
 pub use service::{
-    Alias, ArgumentStyle, Auth, AuthKind, BodyTemplate, Call, CredentialRef, Digest, GraphQlCall, HttpCall, HttpSource,
-    McpCall, McpSource, Pagination, PaginationKind, ProgramSource, RequestTemplate, Retry, Risk, SentCredential,
-    ServiceDocument, ServiceTool, Source,
+    Alias, Auth, AuthKind, Call, CredentialRef, Digest, GraphQlCall, HttpCall, HttpSource, McpCall, McpSource,
+    Pagination, PaginationKind, ProgramSource, Retry, Risk, SentCredential, ServiceDocument, ServiceTool, Source,
 };
 pub use snapshot::{Snapshot, Stopped};
 pub use version::{FIRST_VERSION, lowest_service_version, lowest_version};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tamis_engine::{JsonText, ResponseType};
 
-use crate::ServiceContent;
+use crate::{RequestTemplate, ServiceContent};
 
 /// SHA-256 of a service document's JSON, in lower-case hex: its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -117,11 +117,21 @@ impl ServiceDocument {
                     error_mapping: _,
                     graphql: _,
                 } = &**call;
-                let RequestTemplate { path_params: _, query: _, headers, body: _, form: _, styles: _, separators: _ } =
-                    request;
+                let RequestTemplate {
+                    path_params: _,
+                    query: _,
+                    headers,
+                    cookies,
+                    body: _,
+                    form: _,
+                    parts: _,
+                    content: _,
+                    styles: _,
+                    separators: _,
+                } = request;
                 let auth = source.auth_of(call)?;
                 let credential = auth.credential.as_ref()?;
-                Some(SentCredential { auth, credential, base_url, path, headers })
+                Some(SentCredential { auth, credential, base_url, path, headers, has_cookies: !cookies.is_empty() })
             }
             (Source::Mcp(source), Call::Mcp(_)) => source.sent_credential(),
             // A document whose calls are not of the kind of its source is not loaded.
@@ -160,6 +170,8 @@ pub struct SentCredential<'d> {
     pub path: &'d str,
     /// Other headers of the request, with templates.
     pub headers: &'d IndexMap<String, String>,
+    /// Whether arguments make cookies of the request.
+    pub has_cookies: bool,
 }
 
 /// The kind of service.
@@ -216,7 +228,7 @@ impl McpSource {
         let Self { url, auth, follow: _, headers } = self;
         let auth = auth.as_ref().filter(|auth| auth.kind != AuthKind::None)?;
         let credential = auth.credential.as_ref()?;
-        Some(SentCredential { auth, credential, base_url: url, path: "", headers })
+        Some(SentCredential { auth, credential, base_url: url, path: "", headers, has_cookies: false })
     }
 }
 
@@ -437,61 +449,6 @@ pub struct GraphQlCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
 }
-
-/// How a list or an object is written into a query. Every style but `repeat` and `comma` needs format version 4.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ArgumentStyle {
-    /// `a=1&a=2`.
-    #[default]
-    Repeat,
-    /// `a=1,2`.
-    Comma,
-    /// `a=1%202`: OpenAPI's `spaceDelimited`.
-    Space,
-    /// `a=1%7C2`: OpenAPI's `pipeDelimited`.
-    Pipe,
-    /// The members of an object, `a[k]=1&a[l]=2`: OpenAPI's `deepObject`.
-    Deep,
-    /// The JSON text of the value, of any type.
-    Json,
-}
-
-/// Templates of a request. `{name}` stands for an argument. A query parameter or header whose template is exactly one
-/// absent optional argument is left out.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RequestTemplate {
-    /// Values of the path's `{name}`; each fills one segment, percent-encoded.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub path_params: IndexMap<String, String>,
-    /// Query parameters.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub query: IndexMap<String, String>,
-    /// Headers.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub headers: IndexMap<String, String>,
-    /// The body.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<BodyTemplate>,
-    /// The fields of an `application/x-www-form-urlencoded` body, which follow the rules of query parameters. Not together with
-    /// `body`, nor with authentication of kind `body`.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub form: IndexMap<String, String>,
-    /// Style by query parameter, where it is not `repeat`.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub styles: IndexMap<String, ArgumentStyle>,
-    /// The text between the elements of a list in the path, by argument. Without an entry the elements are joined by
-    /// percent-encoded commas.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub separators: IndexMap<String, String>,
-}
-
-/// A JSON body whose strings are templates. A string that is exactly `{name}` becomes the argument's own JSON value; a
-/// member whose template is an absent optional argument is left out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct BodyTemplate(pub JsonText);
 
 /// When a failed request is sent again. Linear backoff; `Retry-After` is honoured, up to 120 s.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -105,6 +105,25 @@ fn a_service_carries_the_lowest_version_that_expresses_it() {
         (4, &http, vec![&json!({"http": {"method": "GET", "path": "/", "request": {"styles": {"a": "pipe"}}}})]),
         (4, &http, vec![&json!({"http": {"method": "GET", "path": "/", "request": {"separators": {"a": ","}}}})]),
         (4, &http, vec![&json!({"http": {"method": "POST", "path": "/", "request": {"form": {"a": "{a}"}}}})]),
+        (
+            4,
+            &http,
+            vec![&json!({"http": {"method": "POST", "path": "/", "request": {"cookies": {"a": {"argument": "a"}}}}})],
+        ),
+        (
+            4,
+            &http,
+            vec![
+                &json!({"http": {"method": "POST", "path": "/", "request": {"parts": {"a": {"argument": "a", "type": "text"}}}}}),
+            ],
+        ),
+        (
+            4,
+            &http,
+            vec![
+                &json!({"http": {"method": "POST", "path": "/", "request": {"content": {"argument": "a", "type": "bytes"}}}}),
+            ],
+        ),
         (4, &http, vec![&json!({"http": {"method": "POST", "path": "", "graphql": {"query": "{ a }"}}})]),
     ] {
         let tool = |call: &Value| json!({"inputSchema": {"type": "object"}, "call": call});

@@ -27,7 +27,7 @@ pub(super) fn resolve<'t>(
     let mut grants = BTreeMap::<String, CredentialGrant>::new();
     let followed = service.followed().and_then(McpSource::sent_credential);
     for sent in tools.filter_map(|tool| service.sent_credential(service.callable(tool)?)).chain(followed) {
-        let SentCredential { auth, credential, base_url, path: template, headers: _ } = sent;
+        let SentCredential { auth, credential, base_url, path: template, headers: _, has_cookies: _ } = sent;
         // Documents with an invalid URL are rejected earlier.
         let Ok(base) = Url::parse(base_url) else { continue };
         let facts = secret(cluster, namespace, credential, path)?;
@@ -75,7 +75,7 @@ pub(super) fn check_headers<'t>(
 
 fn account_header(sent: SentCredential<'_>) -> Option<&str> {
     let is_account = |name: &&String| ACCOUNT_HEADERS.iter().any(|header| name.eq_ignore_ascii_case(header));
-    sent.headers.keys().find(is_account).map(String::as_str)
+    sent.headers.keys().find(is_account).map(String::as_str).or(sent.has_cookies.then_some("Cookie"))
 }
 
 /// Returns a Secret that is labelled for upstreams and has the key.

@@ -3,10 +3,13 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
 use tamis_config::{HttpCall, ServiceTool};
 use tamis_engine::ResponseType;
 
+use super::cookies::Cookies;
 use crate::hops;
 use crate::upstream::origin::Origin;
 use crate::upstream::syntax::header_name;
@@ -15,7 +18,7 @@ use crate::upstream::transport::AGENT;
 use crate::upstream::{InvalidService, UpstreamError};
 
 /// Bytes of a header. No server accepts a longer one.
-const MAX_HEADER: usize = 64 << 10;
+pub(super) const MAX_HEADER: usize = 64 << 10;
 /// The encodings that an answer may have.
 const ENCODINGS: HeaderValue = HeaderValue::from_static("gzip, br, zstd");
 
@@ -25,6 +28,7 @@ pub(super) struct Headers {
     /// Headers without a placeholder.
     fixed: HeaderMap,
     varying: Vec<(HeaderName, Template)>,
+    cookies: Option<Cookies>,
 }
 
 impl Headers {
@@ -35,7 +39,7 @@ impl Headers {
     pub(super) fn parse(
         field: &str,
         (tool, call): (&ServiceTool, &HttpCall),
-        media_type: Option<&'static str>,
+        media_type: Option<HeaderValue>,
         origin: &Origin,
         known: &impl Fn(&str) -> bool,
     ) -> Result<Self, InvalidService> {
@@ -43,7 +47,7 @@ impl Headers {
         let text = tool.response_type == Some(ResponseType::Text);
         fixed.insert(ACCEPT, HeaderValue::from_static(if text { "*/*" } else { "application/json, */*;q=0.5" }));
         if let Some(media_type) = media_type {
-            fixed.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+            fixed.insert(CONTENT_TYPE, media_type);
         }
         for (name, value) in &call.request.headers {
             let at = format!("{field}.request.headers.{name}");
@@ -64,15 +68,27 @@ impl Headers {
                 None => varying.push((header, template)),
             }
         }
-        Ok(Self { fixed, varying })
+        let cookies = &call.request.cookies;
+        let has_header = fixed.contains_key(COOKIE) || varying.iter().any(|(name, _)| *name == COOKIE);
+        if has_header && !cookies.is_empty() {
+            let message = "are not possible next to a header `Cookie`";
+            return Err(InvalidService::new(format!("{field}.request.cookies"), message));
+        }
+        let at = format!("{field}.request.cookies");
+        let cookies = (!cookies.is_empty()).then(|| Cookies::parse(&at, cookies, known)).transpose()?;
+        Ok(Self { fixed, varying, cookies })
     }
 
-    /// Writes the headers with the arguments of a call.
+    /// Writes the headers with the arguments of a call. `media_type`: that of a body whose media type varies.
     ///
     /// # Errors
-    /// [`UpstreamError::Argument`] for an argument with a control character.
-    pub(super) fn render(&self, values: &Values<'_>) -> Result<Cow<'_, HeaderMap>, UpstreamError> {
-        if self.varying.is_empty() {
+    /// [`UpstreamError::Argument`] for an argument that a header cannot hold.
+    pub(super) fn render(
+        &self,
+        values: &Values<'_>,
+        media_type: Option<HeaderValue>,
+    ) -> Result<Cow<'_, HeaderMap>, UpstreamError> {
+        if self.varying.is_empty() && self.cookies.is_none() && media_type.is_none() {
             return Ok(Cow::Borrowed(&self.fixed));
         }
         let mut headers = self.fixed.clone();
@@ -93,6 +109,14 @@ impl Headers {
             let value =
                 header_value(text).ok_or_else(|| invalid_argument(argument(), "does not make a valid header"))?;
             headers.insert(name.clone(), value);
+        }
+        if let Some(cookies) = &self.cookies
+            && let Some(value) = cookies.render(values)?
+        {
+            headers.insert(COOKIE, value);
+        }
+        if let Some(media_type) = media_type {
+            headers.insert(CONTENT_TYPE, media_type);
         }
         Ok(Cow::Owned(headers))
     }

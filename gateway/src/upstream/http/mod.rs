@@ -1,6 +1,8 @@
 //! HTTP actions: requests from templates, retries, pages, and the part of a response that is the output.
 
 mod body;
+mod content;
+mod cookies;
 mod exchange;
 mod extract;
 mod fetch;
@@ -163,6 +165,9 @@ impl Action {
         if let (Some(_), Some(name)) = (&auth, call.request.headers.keys().find(|name| names_account(name))) {
             let field = format!("{field}.request.headers.{name}");
             return Err(InvalidService::new(field, "is not possible next to `auth`"));
+        }
+        if auth.is_some() && !call.request.cookies.is_empty() {
+            return Err(InvalidService::new(format!("{field}.request.cookies"), "are not possible next to `auth`"));
         }
         let plan = RequestPlan::new(field, base, (tool, call), auth.as_ref())?;
         // RFC 9110, 9.2.2.

@@ -8,13 +8,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use indexmap::IndexMap;
-use tamis_config::{HttpCall, ServiceTool};
+use tamis_config::{HttpCall, RequestTemplate, ServiceTool};
 use tamis_engine::JsonText;
 use url::Url;
 
 use super::body::Body;
+use super::content::{Content, Parts};
 use super::graphql;
 use super::headers::Headers;
 use super::path::Path;
@@ -41,10 +42,19 @@ pub(super) struct RequestPlan {
     path: Path,
     query: Query,
     headers: Headers,
-    body: Option<Body>,
-    form: Option<Form>,
-    /// The query of a GraphQL request, as a JSON string.
-    query_text: Option<Box<str>>,
+    payload: Payload,
+}
+
+/// What makes the body of a request.
+#[derive(Debug)]
+enum Payload {
+    None,
+    Json(Body),
+    /// The variables, and the query as a JSON string.
+    GraphQl(Body, Box<str>),
+    Form(Form),
+    Parts(Parts),
+    Content(Content),
 }
 
 /// A request without its authentication. It has no `Debug`, since its body may hold a credential.
@@ -73,22 +83,7 @@ impl RequestPlan {
             .filter(|m| !matches!(*m, Method::CONNECT | Method::TRACE))
             .ok_or_else(|| InvalidService::new(format!("{field}.method"), format!("cannot be `{}`", call.method)))?;
         let (path, inline) = call.path.split_once('?').unwrap_or((&call.path, ""));
-        let json = call.request.body.as_ref().map(|b| b.0.as_str());
-        let body = Body::parse(&format!("{field}.request.body"), json, auth.and_then(AuthPlan::body_member), &known)?;
-        let form = Form::parse(&format!("{field}.request.form"), &call.request.form, &known)?;
-        if form.is_some() && body.is_some() {
-            let message = "cannot be combined with `body`, nor with authentication of type body";
-            return Err(InvalidService::new(format!("{field}.request.form"), message));
-        }
-        let query_text = call.graphql.as_ref().map(|graphql| quoted(&graphql.query));
-        if query_text.is_some() && body.as_ref().is_none_or(|body| !body.is_object()) {
-            return Err(InvalidService::new(format!("{field}.request.body"), "must be an object with the variables"));
-        }
-        let media_type = match (&body, &form) {
-            (Some(_), _) => Some("application/json"),
-            (None, Some(_)) => Some("application/x-www-form-urlencoded"),
-            (None, None) => None,
-        };
+        let payload = Payload::parse(field, call, auth, &known)?;
         Ok(Self {
             method,
             template: path.into(),
@@ -101,10 +96,8 @@ impl RequestPlan {
             },
             path: Path::parse(field, path, call, &known)?,
             query: Query::parse(field, inline, (tool, call), auth.and_then(AuthPlan::query_parameter), &known)?,
-            headers: Headers::parse(field, (tool, call), media_type, origin, &known)?,
-            body,
-            form,
-            query_text,
+            headers: Headers::parse(field, (tool, call), payload.media_type(), origin, &known)?,
+            payload,
         })
     }
 
@@ -130,18 +123,8 @@ impl RequestPlan {
         check_length(self.origin.len() + text.len(), "path or query", MAX_URL)?;
         let invalid = || invalid_argument("path", "does not give a valid URL");
         let target = Target::new(&self.origin, text).ok_or_else(invalid)?;
-        let body = match (&self.body, &self.form) {
-            (Some(body), _) => {
-                let body = body.write(&values, secret.map(Secret::expose))?;
-                match &self.query_text {
-                    None => body.map(Bytes::from),
-                    Some(own) => body.map(|body| graphql::with_query(query.unwrap_or(own), &body).into()),
-                }
-            }
-            (None, Some(form)) => Some(Bytes::from(form.write(&values)?)),
-            (None, None) => None,
-        };
-        Ok(Rendered { target, headers: self.headers.render(&values)?, body })
+        let (media_type, body) = self.payload.write(&values, secret, query)?;
+        Ok(Rendered { target, headers: self.headers.render(&values, media_type)?, body })
     }
 
     /// Returns the value of a paging parameter, from arguments and defaults, and whether the caller gave it.
@@ -150,6 +133,77 @@ impl RequestPlan {
     /// [`UpstreamError::Argument`] for a value that is not text.
     pub(super) fn paging(&self, arguments: &Arguments, name: &str) -> Result<(Option<String>, bool), UpstreamError> {
         self.query.paging(&Values::new(arguments, &self.defaults), name)
+    }
+}
+
+impl Payload {
+    fn parse(
+        field: &str,
+        call: &HttpCall,
+        auth: Option<&AuthPlan>,
+        known: &impl Fn(&str) -> bool,
+    ) -> Result<Self, InvalidService> {
+        let RequestTemplate { body, form, parts, content, .. } = &call.request;
+        let at = |name: &str| format!("{field}.request.{name}");
+        let json = body.as_ref().map(|body| body.0.as_str());
+        let body = Body::parse(&at("body"), json, auth.and_then(AuthPlan::body_member), known)?;
+        let form = Form::parse(&at("form"), form, known)?;
+        let parts = Parts::parse(&at("parts"), parts, known)?;
+        let content = content.as_ref().map(|content| Content::parse(&at("content"), content, known)).transpose()?;
+        let others = [("form", form.is_some()), ("parts", parts.is_some()), ("content", content.is_some())];
+        let mut given = others.into_iter().filter(|(_, is_given)| *is_given);
+        if let (Some((name, _)), true) = (given.next(), body.is_some() || given.next().is_some()) {
+            let message = "cannot be combined with another body, nor with authentication of type body";
+            return Err(InvalidService::new(at(name), message));
+        }
+        Ok(match (body, form, parts, content) {
+            (Some(body), ..) => match &call.graphql {
+                None => Self::Json(body),
+                Some(graphql) if body.is_object() => Self::GraphQl(body, quoted(&graphql.query)),
+                Some(_) => return Err(InvalidService::new(at("body"), "must be an object with the variables")),
+            },
+            _ if call.graphql.is_some() => {
+                return Err(InvalidService::new(at("body"), "must be an object with the variables"));
+            }
+            (None, Some(form), ..) => Self::Form(form),
+            (None, None, Some(parts), _) => Self::Parts(parts),
+            (None, None, None, Some(content)) => Self::Content(content),
+            (None, None, None, None) => Self::None,
+        })
+    }
+
+    /// Returns the media type, if it is the same for every call.
+    fn media_type(&self) -> Option<HeaderValue> {
+        match self {
+            Self::Json(_) | Self::GraphQl(..) => Some(HeaderValue::from_static("application/json")),
+            Self::Form(_) => Some(HeaderValue::from_static("application/x-www-form-urlencoded")),
+            Self::Content(content) => content.media_type().cloned(),
+            Self::Parts(_) | Self::None => None,
+        }
+    }
+
+    /// Writes the body. Also returns its media type where that varies.
+    fn write(
+        &self,
+        values: &Values<'_>,
+        secret: Option<&Secret>,
+        query: Option<&str>,
+    ) -> Result<(Option<HeaderValue>, Option<Bytes>), UpstreamError> {
+        let secret = secret.map(Secret::expose);
+        Ok(match self {
+            Self::None => (None, None),
+            Self::Json(body) => (None, body.write(values, secret)?.map(Bytes::from)),
+            Self::GraphQl(body, own) => {
+                let body = body.write(values, secret)?;
+                (None, body.map(|body| graphql::with_query(query.unwrap_or(own), &body).into()))
+            }
+            Self::Form(form) => (None, Some(Bytes::from(form.write(values)?))),
+            Self::Parts(parts) => {
+                let (media_type, body) = parts.write(values)?;
+                (Some(media_type), Some(body.into()))
+            }
+            Self::Content(content) => (None, content.body(values)?.map(Bytes::from)),
+        })
     }
 }
 

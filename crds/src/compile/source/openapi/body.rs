@@ -1,4 +1,4 @@
-//! Bodies of operations: JSON and forms.
+//! Bodies of operations: JSON, and what is not.
 
 use std::collections::HashSet;
 
@@ -6,20 +6,19 @@ use tamis_config::{Auth, AuthKind};
 use tamis_engine::ResponseType;
 
 use super::super::names::{argument_name, quoted};
+use super::content;
 use super::document::{At, Document, Halt};
 use super::operation::{Arguments, Operation, Request, shape};
 use super::schema::Writer;
-use crate::read::excerpt;
 use crate::yaml::{Resolved, Value};
 
-const FORM: &str = "application/x-www-form-urlencoded";
 /// The name of the argument for a body that is not divided into its members.
-const WHOLE: &str = "body";
+pub(super) const WHOLE: &str = "body";
 /// The most members that become arguments of their own.
 const MAX_MEMBERS: usize = 256;
 
 /// The members of an object: name, schema, and whether the object requires it.
-type ObjectMembers<'n> = Vec<(&'n str, At<'n>, bool)>;
+pub(super) type ObjectMembers<'n> = Vec<(&'n str, At<'n>, bool)>;
 
 /// Returns a media type without its parameters, in lower case.
 pub(super) fn plain(media_type: &str) -> String {
@@ -30,6 +29,17 @@ pub(super) fn plain(media_type: &str) -> String {
 pub(super) fn is_json(media_type: &str) -> bool {
     let plain = plain(media_type);
     plain == "application/json" || plain == "text/json" || plain.ends_with("+json")
+}
+
+/// Returns a media type that a header can hold.
+///
+/// # Errors
+/// For any other.
+pub(super) fn valid(media_type: &str) -> Result<&str, Halt> {
+    if media_type.contains(['{', '}']) || media_type.chars().any(|c| c.is_control() || !c.is_ascii()) {
+        return Err(Halt::LeftOut("has a body of an invalid media type".to_owned()));
+    }
+    Ok(media_type)
 }
 
 /// Adds the body of an operation to its arguments and its request.
@@ -47,8 +57,6 @@ pub(super) fn add<'n>(
     let Some(body) = operation.at.get("requestBody") else { return Ok(()) };
     let body = document.resolve(&body)?;
     let is_required = body.flag("required");
-    // Without its body, the operation would be another one.
-    let unsupported = |reason: String| Err(Halt::LeftOut(format!("has a body {reason}")));
     if matches!(&*operation.method, "GET" | "HEAD" | "OPTIONS") {
         let method = &operation.method;
         if is_required {
@@ -64,40 +72,12 @@ pub(super) fn add<'n>(
         let is_secret = auth.is_some_and(|auth| auth.kind == AuthKind::Body);
         return add_json(document, (media, at, &body), is_secret, writer, arguments, request);
     }
-    let Some((_, at)) = content.iter().find(|(media, _)| plain(media) == FORM) else {
-        let kinds: Vec<String> = content.iter().map(|(media, _)| excerpt(media)).collect();
-        let reason = if kinds.is_empty() { "of no media type".to_owned() } else { format!("of {}", kinds.join(", ")) };
-        return unsupported(reason);
-    };
     if auth.is_some_and(|auth| auth.kind == AuthKind::Body) {
-        return unsupported("that is a form, which `auth` of type body cannot be added to".to_owned());
+        return Err(Halt::LeftOut(
+            "has a body that is not JSON, which `auth` of type body cannot be added to".to_owned(),
+        ));
     }
-    match form(document, at) {
-        Ok(members) => {
-            for (name, schema, required) in members {
-                let written = writer.schema(&schema, None)?;
-                let argument = arguments.add(name, WHOLE, written, required && is_required)?;
-                request.form.insert(name.to_owned(), format!("{{{argument}}}"));
-            }
-            Ok(())
-        }
-        Err(reason) => unsupported(reason),
-    }
-}
-
-/// Returns the fields of a form, or why a request cannot express it.
-fn form<'n>(document: &Document<'n>, media: &At<'n>) -> Result<ObjectMembers<'n>, String> {
-    let members = media.get("schema").and_then(|schema| members(document, &schema));
-    let Some(members) = members.filter(|members| !members.is_empty()) else {
-        return Err("that is a form of any fields".to_owned());
-    };
-    if media.get("encoding").is_some_and(|encoding| encoding.members().next().is_some()) {
-        return Err("that is a form with an `encoding`".to_owned());
-    }
-    match members.iter().find(|(_, schema, _)| shape(document, schema) == Some(ResponseType::Object)) {
-        Some((name, ..)) => Err(format!("that is a form whose field `{}` is an object", excerpt(name))),
-        None => Ok(members),
-    }
+    content::add(document, &content, is_required, writer, arguments, request)
 }
 
 /// `is_secret`: whether authentication adds a member to the body.
@@ -110,10 +90,7 @@ fn add_json<'n>(
     request: &mut Request,
 ) -> Result<(), Halt> {
     if media_type != "*/*" && !media_type.eq_ignore_ascii_case("application/json") {
-        if media_type.contains(['{', '}']) || media_type.chars().any(|c| c.is_control() || !c.is_ascii()) {
-            return Err(Halt::LeftOut("has a body of an invalid media type".to_owned()));
-        }
-        request.headers.insert("Content-Type".to_owned(), media_type.to_owned());
+        request.headers.insert("Content-Type".to_owned(), valid(media_type)?.to_owned());
     }
     let is_required = body.flag("required");
     let schema = media.get("schema");

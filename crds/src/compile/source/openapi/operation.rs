@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 
 use indexmap::IndexMap;
-use tamis_config::{ArgumentStyle, Auth, AuthKind, BodyTemplate, Call, HttpCall, RequestTemplate, Risk, ServiceTool};
+use tamis_config::{
+    ArgumentStyle, Auth, AuthKind, BodyTemplate, Call, ContentTemplate, CookieTemplate, HttpCall, RequestTemplate,
+    Risk, ServiceTool,
+};
 use tamis_engine::{JsonText, ResponseType};
 
 use super::super::names::{argument_name, bounded, quoted};
@@ -111,8 +114,11 @@ pub(super) struct Request {
     pub(super) styles: IndexMap<String, ArgumentStyle>,
     pub(super) separators: IndexMap<String, String>,
     pub(super) headers: IndexMap<String, String>,
+    pub(super) cookies: IndexMap<String, CookieTemplate>,
     pub(super) body: Option<String>,
     pub(super) form: IndexMap<String, String>,
+    pub(super) parts: IndexMap<String, ContentTemplate>,
+    pub(super) content: Option<ContentTemplate>,
     /// Parameters that are not sent, with the reason.
     pub(super) omitted: Vec<String>,
 }
@@ -152,7 +158,8 @@ pub(super) fn tool<'n>(
         return Err(document.mistake(&operation.at, message, "correct the schemas of its parameters and its body"));
     }
     let Answer { kind, output_schema } = answer::read(document, operation, patterns)?;
-    let Request { path, path_params, query, styles, separators, headers, body, form, omitted } = request;
+    let Request { path, path_params, query, styles, separators, headers, cookies, body, form, parts, content, omitted } =
+        request;
     let body =
         body.map(JsonText::parse).transpose().map_err(|_| Halt::LeftOut("has a body that is no JSON".to_owned()))?;
     let own_auth = is_anonymous(document, operation) && auth.is_some();
@@ -174,8 +181,11 @@ pub(super) fn tool<'n>(
                     path_params,
                     query,
                     headers,
+                    cookies,
                     body: body.map(BodyTemplate),
                     form,
+                    parts,
+                    content,
                     styles,
                     separators,
                 },

@@ -1,7 +1,7 @@
 //! Parameters of operations: path, query, header and cookie, in every style that a request can express.
 
 use indexmap::IndexMap;
-use tamis_config::{ArgumentStyle, Auth, AuthKind};
+use tamis_config::{ArgumentStyle, Auth, AuthKind, CookieStyle, CookieTemplate};
 use tamis_engine::ResponseType;
 
 use super::super::names::argument_name;
@@ -163,7 +163,7 @@ fn read<'n>(document: &Document<'n>, at: &At<'n>) -> Result<Parameter<'n>, Halt>
         Place::Path | Place::Header => "simple",
         Place::Query | Place::Cookie => "form",
     });
-    let explode = if at.get("explode").is_some() { at.flag("explode") } else { style == "form" };
+    let explode = if at.get("explode").is_some() { at.flag("explode") } else { matches!(style, "form" | "cookie") };
     Ok(Parameter {
         name,
         place,
@@ -212,7 +212,13 @@ fn add<'n>(
         }
     }
     if parameter.place == Place::Cookie {
-        return Err(Halt::LeftOut("is not supported".to_owned()));
+        if auth.is_some_and(|auth| auth.kind != AuthKind::None) {
+            return Err(Halt::LeftOut("cannot be sent in addition to `auth`".to_owned()));
+        }
+        // A token, as the name of a header is (RFC 6265, 4.1.1).
+        if !is_request_header(&format!("x-{name}")) {
+            return Err(Halt::LeftOut("has a name that no cookie can have".to_owned()));
+        }
     }
     let written = Written::of(document, parameter, form)?;
     let mut schema = match &parameter.schema {
@@ -247,6 +253,9 @@ fn add<'n>(
         Written::Header => {
             request.headers.insert(name.to_owned(), template);
         }
+        Written::Cookie(style) => {
+            request.cookies.insert(name.to_owned(), CookieTemplate { argument, style });
+        }
         Written::Members(_) => {}
     }
     Ok(())
@@ -260,6 +269,7 @@ enum Written<'n> {
     },
     Query(ArgumentStyle),
     Header,
+    Cookie(CookieStyle),
     /// Each member of an object is a parameter of the query.
     Members(Vec<(&'n str, At<'n>, bool)>),
 }
@@ -280,6 +290,9 @@ impl<'n> Written<'n> {
         }
         match (place, *style) {
             (Place::Header, "simple") => Ok(Self::Header),
+            (Place::Cookie, "form") if !is_list || !explode => Ok(Self::Cookie(CookieStyle::Form)),
+            (Place::Cookie, "form") => unsupported("a list in style form with explode, which no cookie can hold"),
+            (Place::Cookie, "cookie") if !is_list || *explode => Ok(Self::Cookie(CookieStyle::Cookie)),
             (Place::Path, "simple") => Ok(Self::path("", is_list.then_some(","))),
             (Place::Path, "label") => Ok(Self::path(".", is_list.then_some(if *explode { "." } else { "," }))),
             (Place::Path, "matrix") => {

@@ -201,7 +201,31 @@ fn forms() {
     assert_eq!(render(none, "{}").unwrap().body.unwrap(), "");
     let both = json!({"method": "POST", "request": {"form": {"b": "{b}"}, "body": {}}});
     let error = plan(both).unwrap_err().to_string();
-    assert_eq!(error, "http.request.form: cannot be combined with `body`, nor with authentication of type body");
+    assert_eq!(error, "http.request.form: cannot be combined with another body, nor with authentication of type body");
+}
+
+#[test]
+fn other_bodies() {
+    let http = json!({"method": "POST", "request": {"parts": {"f": {"argument": "a", "type": "text"}}}});
+    let rendered = render(http, r#"{"a": "x"}"#).unwrap();
+    let media_type = rendered.headers["content-type"].to_str().unwrap();
+    let boundary = media_type.strip_prefix("multipart/form-data; boundary=").unwrap();
+    let expected = format!("--{boundary}\r\nContent-Disposition: form-data; name=\"f\"\r\n\r\nx\r\n--{boundary}--\r\n");
+    assert_eq!(rendered.body.unwrap(), expected);
+    let content = json!({"argument": "a", "type": "bytes", "mediaType": "image/png"});
+    let http = json!({"method": "PUT", "request": {"content": content, "cookies": {"s": {"argument": "b"}}}});
+    let rendered = render(http.clone(), r#"{"a": "AAE=", "b": "k"}"#).unwrap();
+    assert_eq!(rendered.headers["content-type"], "image/png");
+    assert_eq!(rendered.headers["cookie"], "s=k");
+    assert_eq!(rendered.body.unwrap(), &b"\0\x01"[..]);
+    let rendered = render(http, "{}").unwrap();
+    assert!(rendered.body.is_none() && !rendered.headers.contains_key("cookie"));
+    let both = json!({"parts": {"f": {"argument": "a", "type": "text"}}, "content": {"argument": "a", "type": "text"}});
+    let error = plan(json!({"request": both})).unwrap_err().to_string();
+    assert_eq!(error, "http.request.parts: cannot be combined with another body, nor with authentication of type body");
+    let cookies = json!({"headers": {"cookie": "x=1"}, "cookies": {"s": {"argument": "a"}}});
+    let error = plan(json!({"request": cookies})).unwrap_err().to_string();
+    assert_eq!(error, "http.request.cookies: are not possible next to a header `Cookie`");
 }
 
 #[test]
