@@ -6,6 +6,7 @@ mod checks;
 mod cluster;
 mod definitions;
 mod docs;
+mod documents;
 mod e2e;
 mod fuzz;
 mod image;
@@ -48,6 +49,9 @@ enum Command {
     /// Install published agents (Claude Code, Codex, Gemini CLI) into .tools/, and test that they read what `tamis connect`
     /// writes; `test` and `ci` leave this out
     Agents,
+    /// Install published OpenAPI documents into .tools/, call every tool that they become against a server that judges the requests, and
+    /// write docs/openapi-documents.md; `test` and `ci` leave this out, and judge a few small documents
+    Documents,
     /// Feed hostile input to the engine, the schemas, the documents and the messages, with coverage feedback; `test` and `ci`
     /// only replay the committed seeds. Needs a C++ compiler
     Fuzz(fuzz::Arguments),
@@ -85,6 +89,7 @@ fn main() -> Result<()> {
             argocd::install(&tools)?;
             checks::gitops(&tools)
         }
+        Command::Documents => documents::run(),
         Command::Agents => {
             let tools = tools::install()?;
             tools::install_agents(&tools)?;

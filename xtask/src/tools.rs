@@ -1,5 +1,5 @@
 //! The tools that the tests need and cargo does not provide, installed into `.tools/` from the lock files in
-//! `tests/clients/`, `tests/servers/`, `tests/toon/`, `tests/graphql/` and `tests/cluster/`.
+//! `tests/clients/`, `tests/servers/`, `tests/toon/`, `tests/graphql/`, `tests/openapi/` and `tests/cluster/`.
 //!
 //! Each tool has its own folder with a stamp, the text of its lock files. If the stamp is unchanged, the tool is
 //! installed.
@@ -40,8 +40,13 @@ const CARGO_TOOLS: &str = "cargo";
 const PYTHON: &[(&str, &str)] =
     &[("python1", "python1.txt"), ("python2", "python2.txt"), (CARGO_TOOLS, "cargo-tools.txt")];
 /// Folders of Node packages, and the folders of their lock files.
-const NODE_PACKAGES: &[(&str, &str)] =
-    &[("node", "tests/clients"), ("servers", "tests/servers"), ("toon", "tests/toon"), ("graphql", "tests/graphql")];
+const NODE_PACKAGES: &[(&str, &str)] = &[
+    ("node", "tests/clients"),
+    ("servers", "tests/servers"),
+    ("toon", "tests/toon"),
+    ("graphql", "tests/graphql"),
+    ("openapi", "tests/openapi"),
+];
 const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 
 /// Installs the agents whose command lines read what `tamis connect` writes: some 860 MB.
@@ -54,6 +59,15 @@ pub(crate) fn install_agents(tools: &Tools) -> Result<()> {
         let claude = folder.join("node_modules/@anthropic-ai/claude-code");
         quietly(Command::new("node").arg("install.cjs").current_dir(claude)).map(drop)
     })
+}
+
+/// Installs published OpenAPI documents, some 800 MB, and returns the folder of their packages.
+pub(crate) fn install_documents(tools: &Tools) -> Result<PathBuf> {
+    let locks = root().join("tests/openapi/documents");
+    let stamp = NODE_FILES.iter().map(|file| read(&locks.join(file))).collect::<Result<String>>()?;
+    let folder = tools.folder.join("documents");
+    once(&folder, &stamp, |folder| packages(folder, &locks))?;
+    Ok(folder.join("node_modules"))
 }
 
 /// The gateways that `cargo xtask bench gateway` compares with, with lock files in `bench/gateway/peers/`.

@@ -5,7 +5,7 @@ use tamis_engine::ResponseType;
 
 use super::body::{ObjectMembers, WHOLE, is_json, members, plain, valid};
 use super::document::{At, Document, Halt};
-use super::operation::{Arguments, Request, shape};
+use super::operation::{Arguments, Request, is_nested, shape};
 use super::schema::Writer;
 use crate::compile::source::names::{bounded, quoted};
 use crate::read::excerpt;
@@ -125,8 +125,15 @@ fn form<'n>(document: &Document<'n>, media: &At<'n>) -> Result<ObjectMembers<'n>
     if media.get("encoding").is_some_and(|encoding| encoding.members().next().is_some()) {
         return Err(unsupported("that is a form with an `encoding`"));
     }
-    match members.iter().find(|(_, schema, _)| shape(document, schema) == Some(ResponseType::Object)) {
-        Some((name, ..)) => Err(unsupported(&format!("that is a form whose field `{}` is an object", excerpt(name)))),
+    let is_nested =
+        |schema: &At<'n>| shape(document, schema) == Some(ResponseType::Object) || is_nested(document, schema);
+    match members.iter().find(|(_, schema, _)| is_nested(schema)) {
+        Some((name, ..)) => {
+            let name = excerpt(name);
+            Err(unsupported(&format!(
+                "that is a form whose field `{name}` is an object, or a list of objects or lists"
+            )))
+        }
         None => Ok(members),
     }
 }

@@ -248,3 +248,12 @@ pub(super) fn shape<'n>(document: &Document<'n>, schema: &At<'n>) -> Option<Resp
         None
     }
 }
+
+/// Returns whether a schema describes a list of lists or objects, as far as one look shows.
+pub(super) fn is_nested<'n>(document: &Document<'n>, schema: &At<'n>) -> bool {
+    let before = document.findings();
+    let resolved = document.resolve(schema);
+    document.forget(before);
+    let items = resolved.ok().and_then(|resolved| resolved.get("items"));
+    shape(document, schema) == Some(ResponseType::Array) && items.is_some_and(|items| shape(document, &items).is_some())
+}

@@ -6,7 +6,7 @@ use tamis_engine::ResponseType;
 
 use super::super::names::argument_name;
 use super::document::{At, Document, Halt};
-use super::operation::{Arguments, Operation, Request, shape};
+use super::operation::{Arguments, Operation, Request, is_nested, shape};
 use super::schema::Writer;
 use crate::compile::auth::is_request_header;
 use crate::compile::credentials::ACCOUNT_HEADERS;
@@ -287,6 +287,9 @@ impl<'n> Written<'n> {
         }
         if is_object && !matches!((place, *style), (Place::Query, "form" | "deepObject")) {
             return unsupported("an object outside the query");
+        }
+        if *style != "deepObject" && parameter.schema.as_ref().is_some_and(|schema| is_nested(document, schema)) {
+            return unsupported("a list of objects or lists");
         }
         match (place, *style) {
             (Place::Header, "simple") => Ok(Self::Header),

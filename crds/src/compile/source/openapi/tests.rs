@@ -1,5 +1,7 @@
 //! Documents, and the tools that they become.
 
+mod content;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -157,6 +159,10 @@ fn what_cannot_be_sent_leaves_the_operation_or_the_parameter_out() {
         ),
         ("{name: a;b, in: cookie, @schema: {}}".to_owned(), "cookie `a;b`, which has a name that no cookie can have"),
         (format!("{{name: a, in: header, @{object}}}"), "header `a`, which is an object outside the query"),
+        (
+            "{name: a, in: query, @schema: {type: array, items: {type: object}}}".to_owned(),
+            "query `a`, which is a list of objects or lists",
+        ),
         ("{name: Cookie, in: header, @schema: {}}".to_owned(), "header `Cookie`, which is managed by the gateway"),
         ("{name: Host, in: header, @schema: {}}".to_owned(), "header `Host`, which is managed by the gateway"),
         (
@@ -198,6 +204,11 @@ fn what_cannot_be_sent_leaves_the_operation_or_the_parameter_out() {
             "requestBody: {required: true, content: {application/xml: {schema: {type: object}}}}",
             "has a body of application/xml",
         ),
+        (
+            "post",
+            "requestBody: {content: {application/x-www-form-urlencoded: {schema: {properties: {a: {items: {type: object}}}}}}}",
+            "has a body that is a form whose field `a` is an object, or a list of objects or lists",
+        ),
         ("get", "requestBody: {required: true, content: {application/json: {}}}", "requires a body with GET"),
         ("get", "responses: {'200': {content: {image/png: {}}}}", "answers with image/png"),
         ("get", "servers: [{url: https://other.example.com}]", "has servers of its own"),
@@ -218,135 +229,6 @@ fn what_cannot_be_sent_leaves_the_operation_or_the_parameter_out() {
         let conversion = converted(&one("3.1.0", "/p", method, operation), &[], None);
         assert_eq!(conversion.left_out.first().map(|left| &*left.reason), Some(reason), "{:?}", said(&conversion));
         assert!(conversion.tools.is_empty());
-    }
-}
-
-#[test]
-fn bodies() {
-    let body = |required: bool, media: &str, schema: &str| {
-        let operation = format!(
-            "parameters: [{{name: q, in: query}}]\nrequestBody: {{required: {required}, content: {{{media}: {{schema: {schema}}}}}}}"
-        );
-        converted(&one("3.1.0", "/p", "post", &operation), &[], None)
-    };
-    let json = "application/json";
-    let parts = "{type: object, properties: {a: {type: string}, b: {}}, required: [a]}";
-    // Where members would be lost, or collide, the body stays whole.
-    let table = [
-        (true, json, parts, r#"{"a":"{a}","b":"{b}"}"#, json!(["a"])),
-        (false, json, "{type: object, properties: {a: {}}}", r#"{"a":"{a}"}"#, Value::Null),
-        (false, json, parts, r#""{body}""#, Value::Null),
-        (true, json, "{type: array, items: {type: string}}", r#""{body}""#, json!(["body"])),
-        (true, json, "{type: object, properties: {q: {}}}", r#""{body}""#, json!(["body"])),
-        (true, json, "{type: object, properties: {a: {}}, additionalProperties: true}", r#""{body}""#, json!(["body"])),
-        (true, json, "{type: object, properties: {a: {}}, required: [z]}", r#""{body}""#, json!(["body"])),
-        (true, json, "{type: [object, 'null'], properties: {a: {}}}", r#""{body}""#, json!(["body"])),
-        (true, json, "{allOf: [{type: object}]}", r#""{body}""#, json!(["body"])),
-        (true, json, "{type: object, properties: {a b: {}, a-b: {}}}", r#"{"a b":"{a_b}","a-b":"{a-b}"}"#, Value::Null),
-        (true, json, "{type: object, properties: {a b: {}, a_b: {}}}", r#""{body}""#, json!(["body"])),
-    ];
-    for (required, media, schema, template, names) in table {
-        let conversion = body(required, media, schema);
-        let call = http(&conversion);
-        assert_eq!(call.request.body.as_ref().map(|body| body.0.as_str()), Some(template), "{schema}");
-        assert_eq!(input(&conversion).get("required").unwrap_or(&Value::Null), &names, "{schema}");
-    }
-    let merge = body(true, "application/merge-patch+json", "{type: object}");
-    assert_eq!(http(&merge).request.headers["Content-Type"], "application/merge-patch+json");
-    let form = body(true, "application/x-www-form-urlencoded", parts);
-    assert_eq!(
-        http(&form).request.form,
-        IndexMap::from([("a".to_owned(), "{a}".to_owned()), ("b".to_owned(), "{b}".to_owned())])
-    );
-    assert!(http(&form).request.body.is_none());
-}
-
-#[test]
-fn bodies_that_are_not_json() {
-    let body = |media: &str, content: &str| {
-        let operation = format!("requestBody: {{required: true, content: {{{media}: {content}}}}}");
-        converted(&one("3.0.3", "/p", "post", &operation), &[], None)
-    };
-    let bytes = json!({"type": "string", "contentEncoding": "base64"});
-    let text = json!({"type": "string"});
-    // The media type, what it holds, how it is written, and the schema of the argument.
-    let whole = [
-        ("text/plain", "{schema: {type: string}}", "text", &text),
-        ("text/csv", "{}", "text", &text),
-        ("application/xml", "{schema: {type: string}}", "text", &text),
-        ("application/octet-stream", "{schema: {type: string, format: binary}}", "bytes", &bytes),
-        ("image/png", "{}", "bytes", &bytes),
-    ];
-    for (media, content, kind, schema) in whole {
-        let conversion = body(media, content);
-        let content = serde_json::to_value(http(&conversion).request.content.as_ref()).expect("serializes");
-        assert_eq!(content, json!({"argument": "body", "type": kind, "mediaType": media}), "{media}");
-        assert_eq!(&input(&conversion)["properties"]["body"], schema, "{media}");
-        assert_eq!(input(&conversion)["required"], json!(["body"]), "{media}");
-    }
-    // Text before bytes.
-    let both =
-        converted(&one("3.1.0", "/p", "post", "requestBody: {content: {image/png: {}, image/svg+xml: {}}}"), &[], None);
-    assert_eq!(
-        http(&both).request.content.as_ref().and_then(|content| content.media_type.as_deref()),
-        Some("image/svg+xml")
-    );
-    let fields = "{schema: {type: object, required: [file, n], properties: {\
-                  file: {type: string, format: binary, description: The file}, \
-                  files: {type: array, items: {type: string, format: binary}}, \
-                  n: {type: integer}, tags: {type: array, items: {type: string}}, \
-                  meta: {type: object, properties: {a: {}}}, metas: {type: array, items: {type: object}}, \
-                  id: {type: string, readOnly: true}}}, \
-                  encoding: {file: {contentType: image/png}, files: {contentType: 'image/png, image/jpeg'}, \
-                  meta: {contentType: application/x+json}}}";
-    let conversion = body("multipart/form-data", fields);
-    let expected = json!({
-        "file": {"argument": "file", "type": "bytes", "mediaType": "image/png"},
-        "files": {"argument": "files", "type": "bytes", "mediaType": "application/octet-stream"},
-        "n": {"argument": "n", "type": "text"},
-        "tags": {"argument": "tags", "type": "text"},
-        "meta": {"argument": "meta", "type": "json", "mediaType": "application/x+json"},
-        "metas": {"argument": "metas", "type": "json", "mediaType": "application/json"},
-    });
-    assert_eq!(serde_json::to_value(&http(&conversion).request.parts).expect("serializes"), expected);
-    let input = input(&conversion);
-    assert_eq!(
-        input["properties"]["file"],
-        json!({"description": "The file", "type": "string", "contentEncoding": "base64"})
-    );
-    assert_eq!(input["properties"]["files"], json!({"type": "array", "items": bytes}));
-    assert_eq!(input["required"], json!(["file", "n"]));
-    let refused = [
-        ("{b: {contentType: text/csv}}", "has a body whose part `b` is not text and is written as text/csv"),
-        ("{b: {style: form}}", "has a body whose part `b` has a style"),
-        ("{b: {headers: {X-A: {required: true}}}}", "has a body whose part `b` requires headers"),
-    ];
-    for (encoding, reason) in refused {
-        let content = format!(
-            "{{schema: {{type: object, properties: {{b: {{type: object, properties: {{}}}}}}}}, encoding: {encoding}}}"
-        );
-        assert_eq!(body("multipart/form-data", &content).left_out[0].reason, reason);
-    }
-}
-
-#[test]
-fn cookies() {
-    let auth = Auth { kind: AuthKind::Bearer, name: None, prefix: None, username: None, credential: None };
-    let document = |style: &str| {
-        let schema = "schema: {type: array, items: {type: string}}";
-        one("3.2.0", "/p", "get", &format!("parameters: [{{name: s, in: cookie, {style}, {schema}}}]"))
-    };
-    for (style, written) in [
-        ("explode: false", json!({"s": {"argument": "s"}})),
-        ("style: cookie", json!({"s": {"argument": "s", "style": "cookie"}})),
-    ] {
-        let conversion = converted(&document(style), &[], None);
-        assert_eq!(serde_json::to_value(&http(&conversion).request.cookies).expect("serializes"), written);
-        // A cookie may name an account, as `auth` does.
-        let conversion = converted(&document(style), &[], Some(&auth));
-        let omitted = &conversion.tools.first().expect("a tool").1.omitted;
-        assert_eq!(omitted[..], ["cookie `s`, which cannot be sent in addition to `auth`"]);
-        assert!(http(&conversion).request.cookies.is_empty());
     }
 }
 
