@@ -1,10 +1,11 @@
-//! What the reserved inputs of each exposition cost those who list its tools.
+//! What the list of tools of each exposition costs, and the reserved inputs of it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
-use tamis_crds::{CompileEnv, Resources, compile};
+use tamis_crds::yaml::Position;
+use tamis_crds::{CompileEnv, Diagnostic, Resources, compile};
 use tamis_engine::{Factor, TokenCounter, Tokens};
 use tamis_gateway::ListedTools;
 
@@ -82,6 +83,29 @@ pub(super) fn of(resources: &Resources) -> Vec<Cost> {
         })
     });
     expositions.collect()
+}
+
+/// The most tools, and the most bytes of their list, without a warning. Models choose worse from longer lists, and each conversation
+/// pays for all of it.
+const MANY_TOOLS: usize = 100;
+const LONG_LIST: usize = 100_000;
+
+/// Returns a warning for each exposition with a long list of tools.
+pub(super) fn warnings(resources: &Resources, costs: &[Cost]) -> Vec<Diagnostic> {
+    let long = costs.iter().filter(|cost| cost.tools > MANY_TOOLS || cost.list.bytes > LONG_LIST);
+    let warning = |cost: &Cost| {
+        let origin = &resources.expositions.iter().find(|e| e.name.to_string() == cost.exposition)?.origin;
+        let place = origin.entry(&["tools"]).or_else(|| origin.entry(&[]))?;
+        let position = Position { line: place.line, column: place.column };
+        let Cost { tools, list, .. } = cost;
+        let message = format!(
+            "{tools} tools are listed in {} bytes, more than {MANY_TOOLS} tools or {LONG_LIST} bytes",
+            list.bytes
+        );
+        let remedy = "name those that callers need in `tools.include`";
+        Some(Diagnostic::warning(origin.file(), position, "spec.tools", message, remedy))
+    };
+    long.filter_map(warning).collect()
 }
 
 impl fmt::Display for Cost {

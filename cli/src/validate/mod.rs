@@ -66,7 +66,7 @@ enum Output {
 pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     let loaded = documents::load(&args.paths)?;
     let alone = args.sample.is_some() && loaded.resources.manifests.is_empty();
-    let diagnostics = if alone { diagnose_part(&loaded) } else { diagnose(&loaded) };
+    let mut diagnostics = if alone { diagnose_part(&loaded) } else { diagnose(&loaded) };
     let broken = diagnostics.iter().any(Diagnostic::is_error);
     let samples = match &args.sample {
         // A filter that does not compile cannot run.
@@ -78,6 +78,7 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
     };
     // Without a service there are no tools, and with errors not all of them.
     let costs = if broken || alone { Vec::new() } else { cost::of(&loaded.resources) };
+    diagnostics.extend(cost::warnings(&loaded.resources, &costs));
     let text = match args.output {
         Output::Text => plain(&diagnostics, samples.as_deref().unwrap_or_default(), log.colours(&io::stdout())),
         Output::Json => json(&diagnostics, samples.as_deref(), &costs)?,

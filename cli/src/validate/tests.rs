@@ -111,3 +111,23 @@ fn the_cost_of_reserved_inputs_is_that_of_the_lists_with_and_without_them() {
     assert_eq!(estimate[0].list.tokens, 2 * list.tokens);
     assert_eq!(estimate[0].tokens_are, Some("estimate"));
 }
+
+#[test]
+fn a_long_list_of_tools_is_a_warning() {
+    let action = |index: usize| format!("      t{index}: {{method: GET, path: /{index}}}\n");
+    let many = |count: usize, text: &str| {
+        let service = "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {name: s}\nspec:\n  version: '1'\n  http:\n    baseUrl: https://a.example\n    actions:\n";
+        let actions: String = (0..count).map(action).collect();
+        let long = format!("      long: {{method: GET, path: /, description: '{text}'}}\n");
+        let exposition = "apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: e}\nspec:\n  service: {name: s, version: '1'}\n  filters: []\n  output: {inputs: []}\n";
+        let files = format!("{service}{actions}{long}---\n{exposition}");
+        let resources = loaded(&[("a.yaml", &files)]).resources;
+        let found = cost::warnings(&resources, &cost::of(&resources));
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(many(99, ""), [""; 0]);
+    let found = many(100, "");
+    assert!(found[0].contains(": warning: spec.tools: 101 tools are listed in "), "{found:?}");
+    assert!(found[0].ends_with("more than 100 tools or 100000 bytes; name those that callers need in `tools.include`"));
+    assert_eq!(many(1, &"x".repeat(100_000)).len(), 1);
+}
