@@ -39,7 +39,8 @@ pub use exposition::{
 pub use pattern::{NamePatterns, is_tool_name, matches_pattern, selects};
 pub use reason::{Condition, Reason};
 pub use request::{
-    ArgumentStyle, BodyTemplate, ContentKind, ContentTemplate, CookieStyle, CookieTemplate, RequestTemplate,
+    ArgumentStyle, BodyTemplate, ContentKind, ContentTemplate, CookieStyle, CookieTemplate, MemberStyle,
+    RequestTemplate,
 };
 pub use same_json::{same_annotations, same_json};
 pub use service::{

@@ -60,6 +60,20 @@ pub struct RequestTemplate {
     /// percent-encoded commas.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub separators: IndexMap<String, String>,
+    /// How the members of an object are written that a path, a header, or a query parameter of style `comma`, `space` or `pipe` holds, by
+    /// argument.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub objects: IndexMap<String, MemberStyle>,
+}
+
+/// How the members of an object are written as a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemberStyle {
+    /// Names and values in turn: `k,1,l,2`, as OpenAPI writes objects without `explode`.
+    Elements,
+    /// `k=1,l=2`, as OpenAPI writes objects with `explode`.
+    Pairs,
 }
 
 /// A cookie whose value is that of one argument. Without the argument, there is no cookie.

@@ -128,6 +128,7 @@ impl ServiceDocument {
                     content: _,
                     styles: _,
                     separators: _,
+                    objects: _,
                 } = request;
                 let auth = source.auth_of(call)?;
                 let credential = auth.credential.as_ref()?;

@@ -7,8 +7,8 @@
 //!
 //! Version 4 added bundles, expositions that are called through bundles only, MCP servers whose tools are published as they
 //! are listed (`follow`), headers of MCP servers, prompts and resources, how long clients may keep lists, programs as the source of a
-//! service, and what requests of OpenAPI operations need: cookies, forms, multipart and other bodies than JSON, separators in paths, and
-//! the styles `space`, `pipe`, `deep` and `json`. It added GraphQL requests, and the queries of expositions.
+//! service, and what requests of OpenAPI operations need: cookies, forms, multipart and other bodies than JSON, separators in paths,
+//! objects in paths and headers, and the styles `space`, `pipe`, `deep` and `json`. It added GraphQL requests, and the queries of expositions.
 //!
 //! Everything is destructured: a field does not compile until it is placed in a version here.
 
@@ -82,13 +82,18 @@ fn request_version(request: &RequestTemplate) -> u32 {
         content,
         styles,
         separators,
+        objects,
     } = request;
     let is_new = |style: &ArgumentStyle| match style {
         ArgumentStyle::Repeat | ArgumentStyle::Comma => false,
         ArgumentStyle::Space | ArgumentStyle::Pipe | ArgumentStyle::Deep | ArgumentStyle::Json => true,
     };
     let is_plain = form.is_empty() && parts.is_empty() && content.is_none() && cookies.is_empty();
-    if is_plain && separators.is_empty() && !styles.values().any(is_new) { FIRST_VERSION } else { 4 }
+    if is_plain && separators.is_empty() && objects.is_empty() && !styles.values().any(is_new) {
+        FIRST_VERSION
+    } else {
+        4
+    }
 }
 
 /// Returns the lowest version that expresses `document`, whatever version it carries.

@@ -122,6 +122,7 @@ fn a_service_carries_the_lowest_version_that_expresses_it() {
             &http,
             vec![
                 &json!({"http": {"method": "POST", "path": "/", "request": {"content": {"argument": "a", "type": "bytes"}}}}),
+                &json!({"http": {"method": "POST", "path": "/", "request": {"objects": {"a": "pairs"}}}}),
             ],
         ),
         (4, &http, vec![&json!({"http": {"method": "POST", "path": "", "graphql": {"query": "{ a }"}}})]),

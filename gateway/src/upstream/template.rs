@@ -213,6 +213,17 @@ pub(super) fn text<'a>(name: &str, json: &'a str) -> Result<Text<'a>, UpstreamEr
     scalar(name, json).map(Text::One)
 }
 
+/// Returns the members of an object with their texts, without those that are `null`.
+///
+/// # Errors
+/// For another value, and for a member that is no string, number or boolean.
+pub(super) fn members<'a>(name: &str, json: &'a str) -> Result<Vec<(String, Cow<'a, str>)>, UpstreamError> {
+    let members: IndexMap<String, &serde_json::value::RawValue> = serde_json::from_str(json)
+        .map_err(|_| invalid_argument(name, "is not an object, which the parameter needs"))?;
+    let present = members.into_iter().filter(|(_, value)| value.get() != "null");
+    present.map(|(key, value)| Ok((key, scalar(name, value.get())?))).collect()
+}
+
 /// Returns the text of a value, a list joined by commas.
 fn joined<'a>(name: &str, json: &'a str) -> Result<Cow<'a, str>, UpstreamError> {
     Ok(match text(name, json)? {

@@ -6,14 +6,15 @@ use bytes::Bytes;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
 };
-use tamis_config::{HttpCall, ServiceTool};
+use indexmap::IndexMap;
+use tamis_config::{HttpCall, MemberStyle, ServiceTool};
 use tamis_engine::ResponseType;
 
 use super::cookies::Cookies;
 use crate::hops;
 use crate::upstream::origin::Origin;
 use crate::upstream::syntax::header_name;
-use crate::upstream::template::{Template, Values, check_length, invalid_argument};
+use crate::upstream::template::{Template, Values, check_length, invalid_argument, members};
 use crate::upstream::transport::AGENT;
 use crate::upstream::{InvalidService, UpstreamError};
 
@@ -28,6 +29,8 @@ pub(super) struct Headers {
     /// Headers without a placeholder.
     fixed: HeaderMap,
     varying: Vec<(HeaderName, Template)>,
+    /// How objects are written, by argument.
+    objects: IndexMap<String, MemberStyle>,
     cookies: Option<Cookies>,
 }
 
@@ -76,7 +79,7 @@ impl Headers {
         }
         let at = format!("{field}.request.cookies");
         let cookies = (!cookies.is_empty()).then(|| Cookies::parse(&at, cookies, known)).transpose()?;
-        Ok(Self { fixed, varying, cookies })
+        Ok(Self { fixed, varying, objects: call.request.objects.clone(), cookies })
     }
 
     /// Writes the headers with the arguments of a call. `media_type`: that of a body whose media type varies.
@@ -97,13 +100,31 @@ impl Headers {
                 continue;
             }
             let mut text = String::new();
-            template.write(values, &mut text, |text, argument, value| {
+            let push = |text: &mut String, argument: &str, value: &str| {
                 if value.chars().any(is_forbidden) {
                     return Err(invalid_argument(argument, "holds a control character, which a header cannot have"));
                 }
                 text.push_str(value);
                 Ok(())
-            })?;
+            };
+            let object = template.sole().and_then(|argument| {
+                let style = self.objects.get(argument)?;
+                Some((argument, *style, values.get(argument)?))
+            });
+            match object {
+                None => template.write(values, &mut text, push)?,
+                Some((argument, style, json)) => {
+                    for (key, value) in members(argument, json)? {
+                        let comma = if text.is_empty() { "" } else { "," };
+                        let between = match style {
+                            MemberStyle::Elements => ",",
+                            MemberStyle::Pairs => "=",
+                        };
+                        [comma, &key, between, &value].iter().try_for_each(|part| push(&mut text, argument, part))?;
+                        check_length(text.len(), argument, MAX_HEADER)?;
+                    }
+                }
+            }
             let argument = || template.arguments().next().unwrap_or_default();
             check_length(text.len(), argument(), MAX_HEADER)?;
             let value =

@@ -2,11 +2,11 @@
 
 use indexmap::IndexMap;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
-use tamis_config::HttpCall;
+use tamis_config::{HttpCall, MemberStyle};
 
 use super::render::MAX_URL;
 use crate::upstream::syntax::{encoded, push_encoded};
-use crate::upstream::template::{Part, Template, Text, Values, check_length, invalid_argument, text};
+use crate::upstream::template::{Part, Template, Text, Values, check_length, invalid_argument, members, text};
 use crate::upstream::{InvalidService, UpstreamError};
 
 /// The literal text of a path stays as it is, except for characters that no URL may hold.
@@ -30,6 +30,8 @@ pub(super) struct Path {
     segments: Vec<Template>,
     /// The text between the elements of a list, by argument.
     separators: IndexMap<String, String>,
+    /// How objects are written, by argument.
+    objects: IndexMap<String, MemberStyle>,
 }
 
 impl Path {
@@ -45,7 +47,7 @@ impl Path {
     ) -> Result<Self, InvalidService> {
         let path = path.strip_prefix('/').unwrap_or(path);
         if path.is_empty() {
-            return Ok(Self { segments: Vec::new(), separators: IndexMap::new() });
+            return Ok(Self { segments: Vec::new(), separators: IndexMap::new(), objects: IndexMap::new() });
         }
         let parameters = &call.request.path_params;
         let separators = &call.request.separators;
@@ -77,7 +79,8 @@ impl Path {
             }
             Ok(Template::from(parts))
         });
-        Ok(Self { segments: segments.collect::<Result<_, _>>()?, separators: separators.clone() })
+        let objects = call.request.objects.clone();
+        Ok(Self { segments: segments.collect::<Result<_, _>>()?, separators: separators.clone(), objects })
     }
 
     /// Appends the path to a base URL that ends without a slash.
@@ -117,9 +120,13 @@ impl Path {
     /// Appends one argument. A list is joined by its separator, or else by encoded commas.
     fn argument(&self, name: &str, values: &Values<'_>, url: &mut String) -> Result<(), UpstreamError> {
         let Some(json) = values.get(name) else { return Ok(()) };
+        let separator = || self.separators.get(name).map_or("%2C", String::as_str);
+        if let Some(style) = self.objects.get(name) {
+            return object(name, json, (*style, separator()), url);
+        }
         let (elements, separator) = match text(name, json)? {
             Text::One(value) => (vec![value], ""),
-            Text::Many(all) => (all, self.separators.get(name).map_or("%2C", String::as_str)),
+            Text::Many(all) => (all, separator()),
         };
         for (index, element) in elements.iter().enumerate() {
             check(name, element)?;
@@ -131,6 +138,30 @@ impl Path {
         }
         Ok(())
     }
+}
+
+/// Appends the members of an object.
+fn object(
+    name: &str,
+    json: &str,
+    (style, separator): (MemberStyle, &str),
+    url: &mut String,
+) -> Result<(), UpstreamError> {
+    for (index, (key, value)) in members(name, json)?.iter().enumerate() {
+        check(name, key)?;
+        check(name, value)?;
+        if index > 0 {
+            url.push_str(separator);
+        }
+        push_encoded(url, key);
+        url.push_str(match style {
+            MemberStyle::Elements => separator,
+            MemberStyle::Pairs => "=",
+        });
+        push_encoded(url, value);
+        check_length(url.len(), name, MAX_URL)?;
+    }
+    Ok(())
 }
 
 /// Returns whether a separator may hold a character.

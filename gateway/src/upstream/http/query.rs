@@ -1,5 +1,7 @@
 //! Queries and forms of requests.
 
+use std::borrow::Cow;
+
 use indexmap::IndexMap;
 use percent_encoding::percent_decode_str;
 use serde_json::value::RawValue;
@@ -7,7 +9,9 @@ use tamis_config::{ArgumentStyle, HttpCall, ServiceTool};
 
 use super::render::MAX_URL;
 use crate::upstream::syntax::{encoded, push_encoded};
-use crate::upstream::template::{MAX_TEXT, Template, Text, Values, check_length, invalid_argument, is_paging, text};
+use crate::upstream::template::{
+    MAX_TEXT, Template, Text, Values, check_length, invalid_argument, is_paging, members, text,
+};
 use crate::upstream::{InvalidService, UpstreamError};
 
 /// The query of a request, parsed.
@@ -25,6 +29,8 @@ struct Parameter {
     /// Percent-encoded.
     template: Template,
     style: ArgumentStyle,
+    /// Whether the argument is an object whose names and values are the elements of a list.
+    is_object: bool,
 }
 
 impl Query {
@@ -48,7 +54,9 @@ impl Query {
         let mut query = Self::default();
         for (name, value) in inline.chain(declared) {
             let template = Template::strict(format!("{field}.request.query.{name}"), &value, known)?;
+            let is_object = template.sole().is_some_and(|argument| call.request.objects.contains_key(argument));
             let parameter = Parameter {
+                is_object,
                 template: template.map_text(encoded),
                 style: call.request.styles.get(&name).copied().unwrap_or_default(),
                 name: encoded(&name).into(),
@@ -107,7 +115,7 @@ impl Form {
     ) -> Result<Option<Self>, InvalidService> {
         let parse = |(name, value): (&String, &String)| {
             let template = Template::strict(format!("{field}.{name}"), value, known)?.map_text(encoded);
-            Ok(Parameter { name: encoded(name).into(), template, style: ArgumentStyle::Repeat })
+            Ok(Parameter { name: encoded(name).into(), template, style: ArgumentStyle::Repeat, is_object: false })
         };
         let fields = form.iter().map(parse).collect::<Result<Vec<_>, InvalidService>>()?;
         Ok((!fields.is_empty()).then_some(Self { fields }))
@@ -186,7 +194,13 @@ impl Parameter {
             ArgumentStyle::Space => Some("%20"),
             ArgumentStyle::Pipe => Some("%7C"),
         };
-        match text(name, json)? {
+        let value = if self.is_object {
+            let members = members(name, json)?.into_iter();
+            Text::Many(members.flat_map(|(key, value)| [Cow::Owned(key), value]).collect())
+        } else {
+            text(name, json)?
+        };
+        match value {
             Text::One(value) => {
                 pair(url, None);
                 push_encoded(url, &value);

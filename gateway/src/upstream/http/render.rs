@@ -83,6 +83,10 @@ impl RequestPlan {
             .filter(|m| !matches!(*m, Method::CONNECT | Method::TRACE))
             .ok_or_else(|| InvalidService::new(format!("{field}.method"), format!("cannot be `{}`", call.method)))?;
         let (path, inline) = call.path.split_once('?').unwrap_or((&call.path, ""));
+        if let Some((name, _)) = call.request.objects.iter().find(|(name, _)| !known(name)) {
+            let message = format!("`{{{name}}}` is not an argument of the tool");
+            return Err(InvalidService::new(format!("{field}.request.objects"), message));
+        }
         let payload = Payload::parse(field, call, auth, &known)?;
         Ok(Self {
             method,

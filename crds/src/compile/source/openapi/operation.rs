@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use indexmap::IndexMap;
 use tamis_config::{
-    ArgumentStyle, Auth, AuthKind, BodyTemplate, Call, ContentTemplate, CookieTemplate, HttpCall, RequestTemplate,
-    Risk, ServiceTool,
+    ArgumentStyle, Auth, AuthKind, BodyTemplate, Call, ContentTemplate, CookieTemplate, HttpCall, MemberStyle,
+    RequestTemplate, Risk, ServiceTool,
 };
 use tamis_engine::{JsonText, ResponseType};
 
@@ -113,6 +113,7 @@ pub(super) struct Request {
     pub(super) query: IndexMap<String, String>,
     pub(super) styles: IndexMap<String, ArgumentStyle>,
     pub(super) separators: IndexMap<String, String>,
+    pub(super) objects: IndexMap<String, MemberStyle>,
     pub(super) headers: IndexMap<String, String>,
     pub(super) cookies: IndexMap<String, CookieTemplate>,
     pub(super) body: Option<String>,
@@ -158,8 +159,21 @@ pub(super) fn tool<'n>(
         return Err(document.mistake(&operation.at, message, "correct the schemas of its parameters and its body"));
     }
     let Answer { kind, output_schema } = answer::read(document, operation, patterns)?;
-    let Request { path, path_params, query, styles, separators, headers, cookies, body, form, parts, content, omitted } =
-        request;
+    let Request {
+        path,
+        path_params,
+        query,
+        styles,
+        separators,
+        objects,
+        headers,
+        cookies,
+        body,
+        form,
+        parts,
+        content,
+        omitted,
+    } = request;
     let body =
         body.map(JsonText::parse).transpose().map_err(|_| Halt::LeftOut("has a body that is no JSON".to_owned()))?;
     let own_auth = is_anonymous(document, operation) && auth.is_some();
@@ -188,6 +202,7 @@ pub(super) fn tool<'n>(
                     content,
                     styles,
                     separators,
+                    objects,
                 },
                 extract: None,
                 auth: own_auth.then_some(Auth {

@@ -1,7 +1,7 @@
 //! Parameters of operations: path, query, header and cookie, in every style that a request can express.
 
 use indexmap::IndexMap;
-use tamis_config::{ArgumentStyle, Auth, AuthKind, CookieStyle, CookieTemplate};
+use tamis_config::{ArgumentStyle, Auth, AuthKind, CookieStyle, CookieTemplate, MemberStyle};
 use tamis_engine::ResponseType;
 
 use super::super::names::argument_name;
@@ -237,20 +237,23 @@ fn add<'n>(
     let argument = arguments.add(name, parameter.place.word(), schema, parameter.is_required)?;
     let template = format!("{{{argument}}}");
     match written {
-        Written::Path { before, separator } => {
+        Written::Path { before, separator, members } => {
+            request.objects.extend(members.map(|style| (argument.clone(), style)));
             request.path = request.path.replacen(&format!("{{{name}}}"), &format!("{before}{{{name}}}"), 1);
             if let Some(separator) = separator {
                 request.separators.insert(argument, separator);
             }
             request.path_params.insert(name.to_owned(), template);
         }
-        Written::Query(style) => {
+        Written::Query(style, members) => {
+            request.objects.extend(members.map(|style| (argument, style)));
             request.query.insert(name.to_owned(), template);
             if style != ArgumentStyle::Repeat {
                 request.styles.insert(name.to_owned(), style);
             }
         }
-        Written::Header => {
+        Written::Header(members) => {
+            request.objects.extend(members.map(|style| (argument, style)));
             request.headers.insert(name.to_owned(), template);
         }
         Written::Cookie(style) => {
@@ -266,9 +269,10 @@ enum Written<'n> {
     Path {
         before: String,
         separator: Option<String>,
+        members: Option<MemberStyle>,
     },
-    Query(ArgumentStyle),
-    Header,
+    Query(ArgumentStyle, Option<MemberStyle>),
+    Header(Option<MemberStyle>),
     Cookie(CookieStyle),
     /// Each member of an object is a parameter of the query.
     Members(Vec<(&'n str, At<'n>, bool)>),
@@ -281,23 +285,29 @@ impl<'n> Written<'n> {
         let Parameter { name, place, style, explode, is_json, .. } = parameter;
         if *is_json {
             return match place {
-                Place::Query => Ok(Self::Query(ArgumentStyle::Json)),
+                Place::Query => Ok(Self::Query(ArgumentStyle::Json, None)),
                 Place::Path | Place::Header | Place::Cookie => unsupported("written as JSON outside the query"),
             };
         }
-        if is_object && !matches!((place, *style), (Place::Query, "form" | "deepObject")) {
-            return unsupported("an object outside the query");
+        let members = is_object.then_some(if *explode { MemberStyle::Pairs } else { MemberStyle::Elements });
+        if is_object && *style != "deepObject" && parameter.is_deep(document) {
+            return unsupported("an object that holds objects or lists");
         }
+        let is_many = is_list || is_object;
         if *style != "deepObject" && parameter.schema.as_ref().is_some_and(|schema| is_nested(document, schema)) {
             return unsupported("a list of objects or lists");
         }
         match (place, *style) {
-            (Place::Header, "simple") => Ok(Self::Header),
+            (Place::Header, "simple") => Ok(Self::Header(members)),
+            (Place::Cookie, _) if is_object => unsupported("an object in a cookie"),
             (Place::Cookie, "form") if !is_list || !explode => Ok(Self::Cookie(CookieStyle::Form)),
             (Place::Cookie, "form") => unsupported("a list in style form with explode, which no cookie can hold"),
             (Place::Cookie, "cookie") if !is_list || *explode => Ok(Self::Cookie(CookieStyle::Cookie)),
-            (Place::Path, "simple") => Ok(Self::path("", is_list.then_some(","))),
-            (Place::Path, "label") => Ok(Self::path(".", is_list.then_some(if *explode { "." } else { "," }))),
+            (Place::Path, "simple") => Ok(Self::path("", is_many.then_some(","), members)),
+            (Place::Path, "label") => Ok(Self::path(".", is_many.then_some(if *explode { "." } else { "," }), members)),
+            (Place::Path, "matrix") if is_object && *explode => {
+                unsupported("an object in style matrix with explode, whose members would be parameters of their own")
+            }
             (Place::Path, "matrix") => {
                 let named = argument_name(name);
                 if named != **name {
@@ -305,32 +315,43 @@ impl<'n> Written<'n> {
                 }
                 let each = format!(";{name}=");
                 let separator = if *explode { each.as_str() } else { "," };
-                Ok(Self::path(&each, is_list.then_some(separator)))
+                Ok(Self::path(&each, is_many.then_some(separator), members))
             }
-            (Place::Query, "form") if is_object => match parameter.members(document) {
-                Some(members) if *explode => Ok(Self::Members(members)),
-                Some(_) => unsupported("an object in style form without explode"),
+            (Place::Query, "form") if is_object && *explode => match parameter.members(document) {
+                Some(members) => Ok(Self::Members(members)),
                 None => unsupported("an object of any members in style form"),
             },
-            (Place::Query, "form" | "spaceDelimited" | "pipeDelimited") if *explode || !is_list => {
-                Ok(Self::Query(ArgumentStyle::Repeat))
+            (Place::Query, "spaceDelimited" | "pipeDelimited") if is_object && *explode => {
+                unsupported("an object in a style of lists with explode")
             }
-            (Place::Query, "form") => Ok(Self::Query(ArgumentStyle::Comma)),
-            (Place::Query, "spaceDelimited") => Ok(Self::Query(ArgumentStyle::Space)),
-            (Place::Query, "pipeDelimited") => Ok(Self::Query(ArgumentStyle::Pipe)),
-            (Place::Query, "deepObject") if is_object => Ok(Self::Query(ArgumentStyle::Deep)),
+            (Place::Query, "form" | "spaceDelimited" | "pipeDelimited") if !is_many || (is_list && *explode) => {
+                Ok(Self::Query(ArgumentStyle::Repeat, None))
+            }
+            (Place::Query, "form") => Ok(Self::Query(ArgumentStyle::Comma, members)),
+            (Place::Query, "spaceDelimited") => Ok(Self::Query(ArgumentStyle::Space, members)),
+            (Place::Query, "pipeDelimited") => Ok(Self::Query(ArgumentStyle::Pipe, members)),
+            (Place::Query, "deepObject") if is_object => Ok(Self::Query(ArgumentStyle::Deep, None)),
             (_, style) => {
                 unsupported(&format!("in the style `{}` that its place or its schema does not allow", excerpt(style)))
             }
         }
     }
 
-    fn path(before: &str, separator: Option<&str>) -> Self {
-        Self::Path { before: before.to_owned(), separator: separator.map(str::to_owned) }
+    fn path(before: &str, separator: Option<&str>, members: Option<MemberStyle>) -> Self {
+        Self::Path { before: before.to_owned(), separator: separator.map(str::to_owned), members }
     }
 }
 
 impl<'n> Parameter<'n> {
+    /// Returns whether a member of an object is known to be an object or a list.
+    fn is_deep(&self, document: &Document<'n>) -> bool {
+        let before = document.findings();
+        let resolved = self.schema.as_ref().and_then(|schema| document.resolve(schema).ok());
+        document.forget(before);
+        let properties = resolved.and_then(|resolved| resolved.get("properties"));
+        properties.iter().flat_map(At::members).any(|(_, schema)| shape(document, &schema).is_some())
+    }
+
     /// Returns the members of an object that has no others.
     fn members(&self, document: &Document<'n>) -> Option<Vec<(&'n str, At<'n>, bool)>> {
         let schema = self.schema.as_ref()?;

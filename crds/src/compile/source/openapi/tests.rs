@@ -142,6 +142,24 @@ fn styles_of_parameters() {
         assert_eq!(call.path, expected, "{parameter}");
         assert_eq!(call.request.separators.get("a").map(String::as_str), separator, "{parameter}");
     }
+    // Names and values of an object are elements of a list, or pairs.
+    let written = [
+        ("path, required: true", "'/p/{a}'", "/p/{a}", "elements"),
+        ("path, required: true, explode: true", "'/p/{a}'", "/p/{a}", "pairs"),
+        ("path, required: true, style: label, explode: true", "'/p/{a}'", "/p/.{a}", "pairs"),
+        ("path, required: true, style: matrix", "'/p/{a}'", "/p/;a={a}", "elements"),
+        ("header", "/p", "/p", "elements"),
+        ("header, explode: true", "/p", "/p", "pairs"),
+        ("query, explode: false", "/p", "/p", "elements"),
+        ("query, style: spaceDelimited, explode: false", "/p", "/p", "elements"),
+    ];
+    for (place, path, expected, style) in written {
+        let parameter = format!("parameters:\n- {{name: a, in: {place}, {object}}}");
+        let conversion = converted(&one("3.1.0", path, "get", &parameter), &[], None);
+        let call = http(&conversion);
+        assert_eq!(call.path, expected, "{place}");
+        assert_eq!(serde_json::to_value(&call.request.objects).expect("serializes"), json!({"a": style}), "{place}");
+    }
     // Members of an object in style form are parameters of their own.
     let parameter = format!("parameters:\n- {{name: a, in: query, required: true, {object}}}");
     let conversion = converted(&one("3.1.0", "/p", "get", &parameter), &[], None);
@@ -158,7 +176,11 @@ fn what_cannot_be_sent_leaves_the_operation_or_the_parameter_out() {
             "cookie `a`, which is a list in style form with explode, which no cookie can hold",
         ),
         ("{name: a;b, in: cookie, @schema: {}}".to_owned(), "cookie `a;b`, which has a name that no cookie can have"),
-        (format!("{{name: a, in: header, @{object}}}"), "header `a`, which is an object outside the query"),
+        (
+            "{name: a, in: header, @schema: {type: object, properties: {k: {type: array}}}}".to_owned(),
+            "header `a`, which is an object that holds objects or lists",
+        ),
+        (format!("{{name: a, in: cookie, @{object}}}"), "cookie `a`, which is an object in a cookie"),
         (
             "{name: a, in: query, @schema: {type: array, items: {type: object}}}".to_owned(),
             "query `a`, which is a list of objects or lists",
@@ -170,8 +192,8 @@ fn what_cannot_be_sent_leaves_the_operation_or_the_parameter_out() {
             "query `a`, which is an object of any members in style form",
         ),
         (
-            format!("{{name: a, in: query, explode: false, @{object}}}"),
-            "query `a`, which is an object in style form without explode",
+            format!("{{name: a, in: query, style: pipeDelimited, explode: true, @{object}}}"),
+            "query `a`, which is an object in a style of lists with explode",
         ),
         (
             "{name: a, in: query, style: deepObject, @schema: {type: array}}".to_owned(),

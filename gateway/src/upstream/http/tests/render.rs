@@ -188,6 +188,51 @@ fn separators_in_a_path() {
 }
 
 #[test]
+fn objects_are_lists_of_their_members() {
+    let object = r#"{"a": {"R": 100, "G&": "a b", "none": null}}"#;
+    let request = |style: &str, separator: &str| json!({"objects": {"a": style}, "separators": {"a": separator}});
+    let path = |path: &str, style: &str, separator: &str, args: &str| {
+        target(json!({"path": path, "request": request(style, separator)}), args)
+    };
+    assert_eq!(path("/x/{a}", "elements", ",", object), "/v1/x/R,100,G%26,a%20b");
+    assert_eq!(path("/x/{a}", "pairs", ",", object), "/v1/x/R=100,G%26=a%20b");
+    assert_eq!(path("/x/.{a}", "pairs", ".", object), "/v1/x/.R=100.G%26=a%20b");
+    assert_eq!(path("/x/;c={a}", "elements", ",", object), "/v1/x/;c=R,100,G%26,a%20b");
+    let steps = "argument `a` holds a slash or backslash, which would add a path segment";
+    assert_eq!(path("/x/{a}", "pairs", ",", r#"{"a": {"../k": 1}}"#), steps);
+    assert_eq!(path("/x/{a}", "pairs", ",", r#"{"a": {"k": "/.."}}"#), steps);
+    assert_eq!(path("/x/{a}", "pairs", ",", r#"{"a": {}}"#), "argument `a` is empty: the path needs it");
+    assert_eq!(
+        path("/x/{a}", "pairs", ",", r#"{"a": [1]}"#),
+        "argument `a` is not an object, which the parameter needs"
+    );
+    let nested = "argument `a` is an object, which cannot be written as text";
+    assert_eq!(path("/x/{a}", "pairs", ",", r#"{"a": {"k": {}}}"#), nested);
+
+    let query = |style: &str| {
+        let query = json!({"query": {"q": "{a}"}, "styles": {"q": style}, "objects": {"a": "elements"}});
+        target(json!({"path": "/p", "request": query}), object)
+    };
+    assert_eq!(query("comma"), "/v1/p?q=R,100,G%26,a%20b");
+    assert_eq!(query("space"), "/v1/p?q=R%20100%20G%26%20a%20b");
+    assert_eq!(query("pipe"), "/v1/p?q=R%7C100%7CG%26%7Ca%20b");
+
+    let header = |style: &str, args: &str| {
+        let http = json!({"request": {"headers": {"X-A": "{a}"}, "objects": {"a": style}}});
+        match render(http, args) {
+            Ok(rendered) => rendered.headers["x-a"].to_str().unwrap().to_owned(),
+            Err(error) => error.to_string(),
+        }
+    };
+    assert_eq!(header("elements", object), "R,100,G&,a b");
+    assert_eq!(header("pairs", object), "R=100,G&=a b");
+    let control = "argument `a` holds a control character, which a header cannot have";
+    assert_eq!(header("pairs", r#"{"a": {"k\r\nHost: x": 1}}"#), control);
+    let error = plan(json!({"request": {"objects": {"z": "pairs"}}})).unwrap_err().to_string();
+    assert_eq!(error, "http.request.objects: `{z}` is not an argument of the tool");
+}
+
+#[test]
 fn forms() {
     let http = json!({"method": "POST", "request": {"form": {"x y": "{a}", "b": "{b}", "fixed": "1&2"}}});
     let sent = |args: &str| {
