@@ -110,6 +110,9 @@ struct Outcome {
     invalid: Vec<Vec<String>>,
     #[serde(default)]
     refused: Vec<Vec<String>>,
+    /// Why prism cannot read the document.
+    #[serde(default)]
+    unjudged: Option<String>,
     /// Calls that failed for other reasons.
     #[serde(default)]
     failed: Vec<Vec<String>>,
@@ -157,14 +160,21 @@ fn describe(
     outcome: &Outcome,
     (page, reasons, refusals): (&mut String, &mut String, &mut String),
 ) -> Result<()> {
-    let Outcome { refused_document, operations, became, left_out, accepted, invalid, refused, failed } = outcome;
+    let Outcome { refused_document, operations, became, left_out, accepted, invalid, refused, unjudged, failed } =
+        outcome;
     if let Some(lines) = refused_document {
         writeln!(page, "| {name} | | | | | |")?;
         writeln!(reasons, "- {name}, all of it: {}", text(&lines.join(" ")))?;
         return Ok(());
     }
     let wrong = refused.len() + failed.len();
-    writeln!(page, "| {name} | {operations} | {became} | {accepted} | {} | {wrong} |", invalid.len())?;
+    match unjudged {
+        None => writeln!(page, "| {name} | {operations} | {became} | {accepted} | {} | {wrong} |", invalid.len())?,
+        Some(why) => {
+            writeln!(page, "| {name} | {operations} | {became} | | | |")?;
+            writeln!(refusals, "- {name}, all of it: {}", text(why))?;
+        }
+    }
     for line in left_out {
         writeln!(reasons, "- {name}: {}", text(line))?;
     }
@@ -200,15 +210,16 @@ mod tests {
                 "invalid": [["x", "Invalid arguments: .."]],
                 "refused": [["y", "The upstream answered 422.\n{\"validation\":[{\"message\":\"must be array\"},{\"message\":\"is required\"}]}", "{}"]]}"#,
             r#"{"refusedDocument": ["error: swagger: 2.0", "convert it"]}"#,
+            r#"{"operations": 2, "became": 2, "unjudged": "a reference to nothing"}"#,
         ] {
             let outcome: Outcome = serde_json::from_str(outcome).expect("what the judge prints");
             describe("a.com", &outcome, (&mut page, &mut reasons, &mut refusals)).expect("is written");
         }
-        assert_eq!(page, "| a.com | 4 | 3 | 1 | 1 | 1 |\n| a.com | | | | | |\n");
+        assert_eq!(page, "| a.com | 4 | 3 | 1 | 1 | 1 |\n| a.com | | | | | |\n| a.com | 2 | 2 | | | |\n");
         assert_eq!(
             reasons,
             "- a.com: left out GET /a\\_b: answers with image/\\*\n- a.com, all of it: error: swagger: 2.0 convert it\n"
         );
-        assert_eq!(refusals, "- a.com, `y`: must be array; is required\n");
+        assert_eq!(refusals, "- a.com, `y`: must be array; is required\n- a.com, all of it: a reference to nothing\n");
     }
 }
