@@ -13,6 +13,8 @@ pub const EXPOSITION_LABEL: &str = "tamis.dev/exposition";
 pub const EXPOSITION_NAMESPACE_LABEL: &str = "tamis.dev/exposition-namespace";
 /// The label by which the owner of a Secret lets it take part: `upstream` or `callers`.
 pub const CREDENTIALS_LABEL: &str = "tamis.dev/credentials";
+/// The label by which the owner of a ConfigMap lets manifests name it as a document. Any value counts.
+pub const DOCUMENT_LABEL: &str = "tamis.dev/document";
 /// The annotation of an `upstream` Secret: how it may be used, one line for each use ([`crate::AllowedUse`]).
 pub const ALLOWED_USE_ANNOTATION: &str = "tamis.dev/allowed-use";
 /// The annotation of a GatewayGroup or an Exposition that is paused: `true`.

@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use tamis_config::{AllowedUse, CredentialHandle, Digest, ExpositionDocument, PublishedContent, Reason};
 
 use crate::ObjectName;
+use crate::resources::ConfigMap;
 
 /// The `controllerName` of groups that set none, and of an operator without the option.
 pub const DEFAULT_CONTROLLER_NAME: &str = "tamis.dev/operator";
@@ -24,6 +25,8 @@ pub struct Cluster<'a> {
     pub namespaces: &'a dyn Namespaces,
     /// Labelled Secrets.
     pub secrets: &'a dyn Secrets,
+    /// Labelled ConfigMaps.
+    pub config_maps: &'a dyn ConfigMaps,
     /// Expositions that are not compiled together with a bundle that names them.
     pub parts: &'a dyn Parts,
 }
@@ -102,6 +105,25 @@ pub trait Namespaces {
     fn may_read(&self, _namespace: &str) -> bool {
         true
     }
+}
+
+/// ConfigMaps with the label `tamis.dev/document`.
+pub trait ConfigMaps {
+    /// Returns the state of a ConfigMap.
+    fn find(&self, name: &ObjectName) -> ConfigMapState;
+}
+
+/// The state of a ConfigMap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigMapState {
+    /// The ConfigMap does not exist, or its owner has not labelled it.
+    Missing,
+    /// The operator is not allowed to read ConfigMaps in that namespace.
+    Forbidden,
+    /// A quota of the namespace refuses the ConfigMap: which one.
+    Refused(String),
+    /// The ConfigMap is labelled.
+    Found(Arc<ConfigMap>),
 }
 
 /// Secrets, without their values.

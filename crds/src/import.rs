@@ -20,8 +20,19 @@ use crate::yaml::Node;
 #[must_use]
 pub fn import(resources: &Resources, namespace: Option<&str>) -> Vec<Value> {
     // Destructured, so that a new kind does not compile until it is converted here.
-    let Resources { manifests, filters, expositions, groups, tools, plans, prompts, contents, unusable: _, apis: _ } =
-        resources;
+    let Resources {
+        manifests,
+        filters,
+        expositions,
+        groups,
+        tools,
+        plans,
+        prompts,
+        contents,
+        unusable: _,
+        apis: _,
+        config_maps: _,
+    } = resources;
     let mut documents = Vec::new();
     add(&mut documents, "GatewayGroup", groups, namespace);
     add(&mut documents, "ServiceManifest", manifests, namespace);

@@ -21,8 +21,8 @@ mod tighten;
 pub mod yaml;
 
 pub use compile::{
-    ApiReport, ApiTool, Bundled, Compilation, CompileEnv, Degraded, GraphQlDocuments, Part, Paused, compile, diagnose,
-    diagnose_part, examine_api, examine_graphql, pause,
+    ApiReport, ApiTool, Bundled, Compilation, CompileEnv, Conversions, Degraded, GraphQlDocuments, Part, Paused,
+    compile, diagnose, diagnose_part, examine_api, examine_graphql, pause,
 };
 pub use diagnostic::{Diagnostic, Severity};
 pub use import::import;
@@ -30,7 +30,7 @@ pub use load::{Loaded, documents, file as load_file, is_document, load};
 pub use lookup::{FoundFilter, NotFound};
 pub use origin::{EntryPlace, Origin};
 pub use plain::plain;
-pub use read::{ParsedFile, document_schema, parse_document, read_object};
+pub use read::{MAX_CONFIG_MAP_BYTES, ParsedFile, document_schema, parse_document, read_object};
 pub use resources::{ObjectName, Resource, Resources, Unusable};
 pub use state::{FolderState, Update};
 pub use tighten::{is_bare, tighten};

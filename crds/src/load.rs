@@ -6,7 +6,9 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::read::{ParsedFile, api, notice, parse_document};
+use tamis_config::Digest;
+
+use crate::read::{ParsedFile, api, config_map, notice, parse_document};
 use crate::resources::ApiDocument;
 use crate::yaml::{MAX_API_BYTES, MAX_FILE_BYTES, Position, too_large};
 use crate::{Diagnostic, Resources};
@@ -78,7 +80,7 @@ fn api_document(path: &Path) -> ApiDocument {
                 io::ErrorKind::FileTooLarge => broken(path, error.to_string(), "prune it with `tamis import openapi`"),
                 _ => unreadable(path, &error),
             };
-            ApiDocument { file, tree: Err(Box::new(diagnostics.remove(0))) }
+            ApiDocument { file, digest: Digest::of(&[]), tree: Err(Box::new(diagnostics.remove(0))) }
         }
     }
 }
@@ -95,6 +97,7 @@ impl Loaded {
         loaded.diagnostics.extend(notice(&files));
         let named = api::named(std::iter::once(&loaded.resources));
         loaded.diagnostics.extend(api::unnamed(files.iter(), &named));
+        loaded.diagnostics.extend(config_map::notices(&loaded.resources));
         loaded.files = files;
         loaded
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::read::{api, notice, parse_document};
+use crate::read::{api, config_map, notice, parse_document};
 use crate::yaml::Position;
 use crate::{Diagnostic, ParsedFile, Resources, Unusable};
 
@@ -91,6 +91,7 @@ impl FolderState {
         parsed.values().for_each(|resources| update.resources.extend(resources));
         let named = api::named(std::iter::once(&update.resources));
         update.diagnostics.extend(api::unnamed(files.iter().filter(|file| !update.kept.contains(&file.file)), &named));
+        update.diagnostics.extend(config_map::notices(&update.resources));
         update.sources.extend(now.iter().map(|(name, last)| (Arc::clone(name), Arc::clone(&last.source))));
         self.files = now;
         update

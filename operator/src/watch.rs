@@ -23,6 +23,8 @@ pub(crate) enum Watched {
     Configs,
     /// Secrets with the credentials label.
     Secrets,
+    /// ConfigMaps with the document label.
+    ConfigMaps,
     /// Secrets of a group that the operator wrote: its credential shards, its token and its keys.
     GroupSecrets,
     /// Namespaces, for their labels and whether they are being deleted. Only one if the source names one.
@@ -51,6 +53,7 @@ impl std::fmt::Display for Source {
             Watched::Kind(kind) => f.write_str(kind.plural())?,
             Watched::Configs => f.write_str("gatewayconfigs")?,
             Watched::Secrets => f.write_str("secrets")?,
+            Watched::ConfigMaps => f.write_str("configmaps")?,
             Watched::GroupSecrets => f.write_str("secrets of groups")?,
             Watched::Namespaces => f.write_str("namespaces")?,
         }
@@ -228,9 +231,12 @@ fn trimmed(watched: &Watched, mut object: DynamicObject) -> WatchedObject {
     object.managed_fields_mut().clear();
     match watched {
         Watched::Kind(kind) if kind.is_large() => WatchedObject::packed(object),
-        Watched::Kind(_) | Watched::Configs | Watched::Secrets | Watched::GroupSecrets | Watched::Namespaces => {
-            WatchedObject::whole(object)
-        }
+        Watched::Kind(_)
+        | Watched::Configs
+        | Watched::Secrets
+        | Watched::ConfigMaps
+        | Watched::GroupSecrets
+        | Watched::Namespaces => WatchedObject::whole(object),
     }
 }
 
@@ -254,6 +260,9 @@ fn api_of(watched: &Watched) -> (ApiResource, Config) {
         Watched::Secrets => {
             let label = format!("{} in (upstream,callers)", names::CREDENTIALS_LABEL);
             (core("Secret", "secrets"), all.labels(&label))
+        }
+        Watched::ConfigMaps => {
+            (core("ConfigMap", "configmaps"), all.labels(names::DOCUMENT_LABEL).page_size(LARGE_PAGE))
         }
         Watched::GroupSecrets => {
             let label = format!("app.kubernetes.io/managed-by={},{}", names::MANAGED_BY, names::GROUP_LABEL);

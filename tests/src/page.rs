@@ -38,8 +38,13 @@ pub const WITHOUT_CLUSTER: &[&str] = &[
     "docs/graphql.md",
 ];
 /// Pages that a test follows with a Kubernetes API server.
-pub const OF_CLUSTER: &[&str] =
-    &["docs/quickstart-kubernetes.md", "docs/kubectl.md", "docs/troubleshooting.md", "docs/mcp-servers-kubernetes.md"];
+pub const OF_CLUSTER: &[&str] = &[
+    "docs/quickstart-kubernetes.md",
+    "docs/kubectl.md",
+    "docs/troubleshooting.md",
+    "docs/mcp-servers-kubernetes.md",
+    "docs/documents-kubernetes.md",
+];
 /// Why a block is not run by the tests of the pages.
 pub const REASONS: &[(&str, &str)] = &[
     ("build", "builds a program, an image or the tests themselves, which takes minutes"),

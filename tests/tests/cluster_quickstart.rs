@@ -40,6 +40,13 @@ async fn an_mcp_server_is_published_as_the_page_says() -> Result<()> {
     follow(walkthrough::before(QUICKSTART, "\n## 7.")?.then(page)).await
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_in_a_config_map_is_published_as_the_page_says() -> Result<()> {
+    let page = walkthrough::page("docs/documents-kubernetes.md")?;
+    assert!(page.blocks.len() > 5, "{page:?}");
+    follow(walkthrough::before(QUICKSTART, "\n## 7.")?.then(page)).await
+}
+
 async fn follow(page: Page) -> Result<()> {
     let cluster = Cluster::start().await?;
     let programs = [cluster.tools(), &root().join("tests/servers/bin")];

@@ -60,6 +60,7 @@ fn every_label_is_listed() {
         names::EXPOSITION_LABEL,
         names::EXPOSITION_NAMESPACE_LABEL,
         names::CREDENTIALS_LABEL,
+        names::DOCUMENT_LABEL,
         names::ALLOWED_USE_ANNOTATION,
         names::SHARD_LABEL,
         names::PAUSED_ANNOTATION,

@@ -11,9 +11,10 @@ use serde_json::json;
 use tamis_tests::cluster::{Cluster, Operator, eventually};
 use tamis_tests::root;
 
-/// A namespace with a group, one whose Secrets take part, and one of neither.
+/// A namespace with a group, one whose Secrets take part, one whose ConfigMaps do, and one of none of these.
 const GROUP: &str = "edge";
 const SECRETS: &str = "team-a";
+const DOCUMENTS: &str = "team-c";
 const OTHER: &str = "team-b";
 
 const READ: &[&str] = &["get", "list", "watch"];
@@ -70,6 +71,8 @@ const MAY: &[Row] = &[
     ("autoscaling/horizontalpodautoscalers", Some(GROUP), "", WRITE),
     // Where Secrets take part.
     ("/secrets", Some(SECRETS), "", READ),
+    // Where manifests name ConfigMaps.
+    ("/configmaps", Some(DOCUMENTS), "", &["list", "watch"]),
 ];
 
 #[rustfmt::skip]
@@ -81,6 +84,15 @@ const MAY_NOT: &[Row] = &[
     ("/secrets", Some("tamis-system"), "", ALL),
     ("/secrets", Some(SECRETS), "", &["create", "update", "patch", "delete", "deletecollection"]),
     ("/secrets", Some(GROUP), "", &["patch", "delete", "deletecollection"]),
+    // No ConfigMaps of namespaces that have not opted in, none by its name, and no writes.
+    ("/configmaps", None, "", ALL),
+    ("/configmaps", Some(OTHER), "", ALL),
+    ("/configmaps", Some(GROUP), "", ALL),
+    ("/configmaps", Some(SECRETS), "", ALL),
+    ("/configmaps", Some("kube-system"), "", ALL),
+    ("/configmaps", Some("tamis-system"), "", ALL),
+    ("/configmaps", Some(DOCUMENTS), "", &["get", "create", "update", "patch", "delete", "deletecollection"]),
+    ("/secrets", Some(DOCUMENTS), "", ALL),
     // What people wrote stays as they wrote it.
     ("tamis.dev/servicemanifests", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
     ("tamis.dev/toolsfilters", Some(GROUP), "", &["create", "update", "patch", "delete", "deletecollection"]),
@@ -125,7 +137,6 @@ const MAY_NOT: &[Row] = &[
     ("apps/deployments/scale", Some(GROUP), "", &["get", "update", "patch"]),
     // Nothing of the cluster's own.
     ("/namespaces", None, "", &["create", "update", "patch", "delete"]),
-    ("/configmaps", Some(GROUP), "", &["create", "update", "patch", "delete"]),
     ("/persistentvolumes", None, "", ALL),
     ("apiextensions.k8s.io/customresourcedefinitions", None, "", ALL),
     ("admissionregistration.k8s.io/validatingadmissionpolicies", None, "", ALL),
@@ -145,7 +156,7 @@ const MAY_NOT: &[Row] = &[
 async fn the_operator_has_exactly_the_rights_it_needs() -> Result<()> {
     let cluster = Cluster::start().await?;
     cluster.apply(&std::fs::read_to_string(root().join("deploy/rbac.yaml"))?).await?;
-    for (namespace, role) in [(GROUP, "tamis-group"), (SECRETS, "tamis-secrets")] {
+    for (namespace, role) in [(GROUP, "tamis-group"), (SECRETS, "tamis-secrets"), (DOCUMENTS, "tamis-documents")] {
         cluster.namespace(namespace).await?;
         let role = format!("--clusterrole={role}");
         let account = "--serviceaccount=tamis-system:tamis-operator";

@@ -115,6 +115,9 @@ annotations:
 {{- range .Values.secretNamespaces }}
 {{- if not (has . $watched) }}{{ fail (printf "secretNamespaces: the operator does not watch %s; add it to watchNamespaces" .) }}{{ end }}
 {{- end }}
+{{- range .Values.documentNamespaces }}
+{{- if not (has . $watched) }}{{ fail (printf "documentNamespaces: the operator does not watch %s; add it to watchNamespaces" .) }}{{ end }}
+{{- end }}
 {{- end }}
 {{- if not .Values.gatewayGroup.create }}
 {{- if .Values.ingress.enabled }}{{ fail "ingress.enabled requires the default group; set gatewayGroup.create" }}{{ end }}
@@ -201,6 +204,13 @@ annotations:
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch]
+{{- end }}
+
+{{/* Where manifests name ConfigMaps as the documents of APIs. */}}
+{{- define "tamis.rules.documents" -}}
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [list, watch]
 {{- end }}
 
 {{/* The operator, as the subject of a binding. */}}

@@ -17,6 +17,10 @@ use crate::note;
 /// The longest time in which a document is downloaded.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// What to do with a large ConfigMap.
+pub(super) const SERVER_SIDE: &str = "apply the ConfigMap with `kubectl apply --server-side`, since it exceeds what `kubectl apply` \
+     keeps in an annotation";
+
 /// Returns a document from a file, or from an https or http address.
 pub(super) fn fetch(document: &str) -> anyhow::Result<Vec<u8>> {
     if document.starts_with("https://") || document.starts_with("http://") {

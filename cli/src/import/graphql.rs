@@ -6,7 +6,10 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use tamis_crds::{ApiReport, Diagnostic, GraphQlDocuments, examine_graphql};
 
-use super::api::{Content, Kinds, changes, check, fetch, included, manifest, read, refuse, summary, write_all};
+use super::api::{
+    Content, Kinds, SERVER_SIDE, changes, check, fetch, included, manifest, read, refuse, summary, write_all,
+};
+use super::config_map::{self, ConfigMap};
 use super::line;
 use super::manifest::default_name;
 use super::tree::Tree;
@@ -18,7 +21,7 @@ const FIELDS: Kinds = Kinds { many: "fields and operations", one: "field" };
 /// Make a ServiceManifest of a GraphQL schema
 ///
 /// Writes NAME.yaml, and next to it NAME.graphql: the schema, pruned to the fields that become tools and what they lead to, and
-/// NAME.operations.graphql with --operations. Prints how many fields became tools, and of each other one why it did not. Nothing is
+/// NAME.operations.graphql with --operations; or with --config-map NAME.configmap.yaml, as a cluster takes them. Prints how many fields became tools, and of each other one why it did not. Nothing is
 /// overwritten without --force, which also prints which tools are added, removed and changed. A gateway and the operator never
 /// download a schema.
 #[derive(Debug, clap::Args)]
@@ -28,6 +31,8 @@ Examples:
   # only some fields, a mutation among them, and operations of your own
   tamis import graphql schema.json --base-url https://api.example.com/graphql \\
     --include user --include Mutation.addStar --operations operations.graphql -o api
+  # for a cluster
+  tamis import graphql schema.graphql --base-url https://api.example.com/graphql --config-map -o api && kubectl apply -f api
 
 Exit codes:
   0  written
@@ -59,21 +64,30 @@ pub(crate) struct Args {
     /// The version of the service.
     #[arg(long, value_name = "VERSION", default_value = "1.0.0")]
     version: String,
+    /// Write schema and operations into a ConfigMap with the label tamis.dev/document. They are compressed if `kubectl apply` would
+    /// refuse them otherwise, and refused if they do not fit.
+    #[arg(long)]
+    config_map: bool,
     /// Replace the files if they exist.
     #[arg(long)]
     force: bool,
 }
 
+/// The keys of a ConfigMap.
+const SCHEMA_KEY: &str = "schema.graphql";
+const OPERATIONS_KEY: &str = "operations.graphql";
+
 /// The files of an import.
 struct Files {
-    manifest: PathBuf,
     schema: PathBuf,
     operations: Option<PathBuf>,
+    /// Whether `schema` is a ConfigMap that holds all documents.
+    config_map: bool,
 }
 
 /// Writes the manifest, the schema and the operations.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let Args { schema, base_url, include, operations, depth, directory, name, version, force } = args;
+    let Args { schema, base_url, include, operations, depth, directory, name, version, config_map, force } = args;
     let bytes = fetch(schema)?;
     let written = operations.as_deref().map(read).transpose()?;
     let is_json = bytes.trim_ascii_start().starts_with(b"{");
@@ -91,23 +105,43 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("--include: no field matches `{}`; write the name of a field, or `Mutation.NAME`", line(pattern));
     }
     let name = name.clone().unwrap_or_else(|| default_name(host(base_url)));
-    let files = Files {
-        manifest: directory.join(format!("{name}.yaml")),
-        schema: directory.join(format!("{name}.graphql")),
-        operations: written.as_ref().map(|_| directory.join(format!("{name}.operations.graphql"))),
-    };
+    let manifest_file = directory.join(format!("{name}.yaml"));
     let pruned =
         report.pruned.as_deref().context("the part of the schema that the tools need is no schema of its own")?;
-    let text = tree(&name, version, base_url, include, written.is_some()).to_yaml(0);
-    let mut all: Vec<Content<'_>> = vec![(&files.schema, pruned.as_bytes())];
-    all.extend(files.operations.as_deref().zip(written.as_deref()));
-    all.push((&files.manifest, text.as_bytes()));
+    let files = Files {
+        schema: directory.join(format!("{name}.{}", if *config_map { "configmap.yaml" } else { "graphql" })),
+        operations: written.as_ref().map(|_| directory.join(format!("{name}.operations.graphql"))),
+        config_map: *config_map,
+    };
+    let documents = std::iter::once((SCHEMA_KEY, pruned.as_bytes()));
+    let documents: Vec<(&str, &[u8])> =
+        documents.chain(written.as_deref().map(|text| (OPERATIONS_KEY, text))).collect();
+    let stored = config_map.then(|| ConfigMap::of(&name, &documents)).transpose()?;
+    let places: Vec<(&str, Tree)> = match &stored {
+        Some(map) => (0..documents.len()).map(|number| ("configMapRef", map.reference(number))).collect(),
+        None => {
+            let endings = ["graphql", "operations.graphql"].into_iter().take(documents.len());
+            endings.map(|ending| ("file", Tree::text(format!("{name}.{ending}")))).collect()
+        }
+    };
+    let text = tree(&name, version, base_url, include, places).to_yaml(0);
+    let mut all: Vec<Content<'_>> = match &stored {
+        Some(map) => vec![(&files.schema, map.yaml.as_bytes())],
+        None => std::iter::once(&*files.schema)
+            .chain(files.operations.as_deref())
+            .zip(documents.iter().map(|d| d.1))
+            .collect(),
+    };
+    all.push((&manifest_file, text.as_bytes()));
     check(&all, *force)?;
     let before = previous(&files, include, usize::from(*depth));
     write_all(directory, &all, *force)?;
-    let mut said = summary(&report, FIELDS, &files.manifest, &files.schema);
+    let mut said = summary(&report, FIELDS, &manifest_file, &files.schema);
     said.push_str(&changes(before.as_ref(), &report));
     output::write(said.as_bytes())?;
+    if stored.is_some_and(|map| map.is_large) {
+        note!("{SERVER_SIDE}");
+    }
     if report.tools.is_empty() {
         note!("warning: no field becomes a tool");
     }
@@ -133,21 +167,30 @@ fn host(url: &str) -> &str {
 
 /// Returns what the files held before, if they can be read.
 fn previous(files: &Files, include: Option<&[String]>, depth: usize) -> Option<ApiReport> {
-    let schema = read(&files.schema).ok()?;
-    let operations = files.operations.as_deref().and_then(|file| Some((file.to_string_lossy(), read(file).ok()?)));
+    let Files { schema, operations, config_map } = files;
+    let (schema, operations) = if *config_map {
+        (config_map::document(schema, SCHEMA_KEY)?, config_map::document(schema, OPERATIONS_KEY))
+    } else {
+        (read(schema).ok()?, operations.as_deref().and_then(|file| read(file).ok()))
+    };
     let documents = GraphQlDocuments {
-        schema: (&files.schema.to_string_lossy(), &schema),
-        operations: operations.as_ref().map(|(file, bytes)| (&**file, &bytes[..])),
+        schema: (SCHEMA_KEY, &schema),
+        operations: operations.as_ref().map(|bytes| (OPERATIONS_KEY, &bytes[..])),
     };
     let report = examine_graphql(documents, include, depth);
     (!report.findings.iter().any(Diagnostic::is_error)).then_some(report)
 }
 
-fn tree(name: &str, version: &str, base_url: &str, include: Option<&[String]>, has_operations: bool) -> Tree {
-    let mut graphql = Tree::map([("file", Tree::text(format!("{name}.graphql"))), ("baseUrl", Tree::text(base_url))]);
-    if has_operations {
-        let file = Tree::text(format!("{name}.operations.graphql"));
-        graphql.push("operations", Tree::map([("file", file)]));
+/// `places`: where the schema is, and the operations if there are any.
+fn tree(name: &str, version: &str, base_url: &str, include: Option<&[String]>, places: Vec<(&str, Tree)>) -> Tree {
+    let mut places = places.into_iter();
+    let mut graphql = Tree::Map(Vec::new());
+    if let Some((field, schema)) = places.next() {
+        graphql.push(field, schema);
+    }
+    graphql.push("baseUrl", Tree::text(base_url));
+    if let Some(operations) = places.next() {
+        graphql.push("operations", Tree::map([operations]));
     }
     if let Some(include) = include {
         graphql.push("fields", included(include));
@@ -180,6 +223,7 @@ type Other { a: Int }
             directory: dir.join("out"),
             name: None,
             version: "1.0.0".to_owned(),
+            config_map: false,
             force: false,
         }
     }
@@ -207,6 +251,30 @@ type Other { a: Int }
         assert!(again.ends_with("api-example-com.graphql exists; --force replaces it"), "{again}");
         run(&Args { force: true, ..args(dir.path(), &["user"]) }).expect("is replaced");
         assert!(!read("api-example-com.graphql").contains("Mutation"));
+    }
+
+    #[test]
+    fn schema_and_operations_become_keys_of_a_config_map() {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::write(dir.path().join("in.graphql"), SCHEMA).expect("writes");
+        fs::write(dir.path().join("o.graphql"), "query mine { user(login: \"a\") { login } }\n").expect("writes");
+        let with = || Some(dir.path().join("o.graphql"));
+        let import = |force| run(&Args { operations: with(), config_map: true, force, ..args(dir.path(), &["user"]) });
+        import(false).expect("is written");
+        let read = |name: &str| fs::read_to_string(dir.path().join("out").join(name)).expect("is there");
+        let manifest = read("api-example-com.yaml");
+        for key in [SCHEMA_KEY, OPERATIONS_KEY] {
+            let reference = format!("configMapRef:\n      name: api-example-com\n      key: {key}");
+            assert!(manifest.replace("        ", "      ").contains(&reference), "{manifest}");
+            assert!(read("api-example-com.configmap.yaml").contains(key));
+        }
+        assert_eq!(diagnose(&tamis_crds::load(&[dir.path().join("out")])), []);
+        assert!(import(false).is_err(), "nothing is overwritten");
+        import(true).expect("is replaced");
+        let files =
+            Files { schema: dir.path().join("out/api-example-com.configmap.yaml"), operations: None, config_map: true };
+        let before = previous(&files, Some(&["user".to_owned()]), 3).expect("can be read again");
+        assert_eq!(before.tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["mine", "user"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod api;
 mod client;
 mod compare;
+mod config_map;
 mod events;
 mod files;
 mod graphql;

@@ -7,7 +7,10 @@ use anyhow::bail;
 use tamis_crds::resources::AuthType;
 use tamis_crds::{ApiReport, Diagnostic, examine_api};
 
-use super::api::{Content, Kinds, changes, check, fetch, included, manifest, read, refuse, summary, write_all};
+use super::api::{
+    Content, Kinds, SERVER_SIDE, changes, check, fetch, included, manifest, read, refuse, summary, write_all,
+};
+use super::config_map::{self, ConfigMap};
 use super::line;
 use super::manifest::{default_name, default_version};
 use super::tree::Tree;
@@ -19,7 +22,7 @@ const OPERATIONS: Kinds = Kinds { many: "operations", one: "operation" };
 /// Make a ServiceManifest of an OpenAPI document (3.0 to 3.2)
 ///
 /// Writes NAME.yaml, and next to it NAME.openapi.json: the document, pruned to the operations that become tools and what they
-/// refer to. Prints how many operations became tools, and of each other one why it did not. Nothing is overwritten without
+/// refer to, or with --config-map NAME.configmap.yaml, as a cluster takes it. Prints how many operations became tools, and of each other one why it did not. Nothing is overwritten without
 /// --force, which also prints which tools are added, removed and changed. A gateway and the operator never download a document.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
@@ -27,6 +30,8 @@ Examples:
   tamis import openapi petstore.yaml -o api
   # only some operations: by operationId, by tag, or by method and path
   tamis import openapi https://api.example.com/openapi.json --include 'pets' --include 'GET /orders/*' -o api
+  # for a cluster
+  tamis import openapi petstore.yaml --config-map -o api && kubectl apply -f api
 
 Exit codes:
   0  written
@@ -52,6 +57,10 @@ pub(crate) struct Args {
     /// The API's address [default: the document's first server].
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
+    /// Write the document into a ConfigMap with the label tamis.dev/document. It is compressed if `kubectl apply` would refuse it
+    /// otherwise, and refused if it does not fit.
+    #[arg(long)]
+    config_map: bool,
     /// Replace the files if they exist.
     #[arg(long)]
     force: bool,
@@ -59,7 +68,7 @@ pub(crate) struct Args {
 
 /// Writes the manifest and the document.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let Args { document, include, directory, name, version, base_url, force } = args;
+    let Args { document, include, directory, name, version, base_url, config_map, force } = args;
     let bytes = fetch(document)?;
     // Whatever the name of a download ends in, JSON is read as JSON: YAML reads some of its numbers and escapes otherwise.
     let is_json = bytes.trim_ascii_start().starts_with(b"{");
@@ -87,20 +96,34 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = name.clone().unwrap_or_else(|| default_name(report.title.as_deref().unwrap_or("api")));
     let version = version.clone().unwrap_or_else(|| default_version(report.version.as_deref().unwrap_or("1.0.0")));
     let manifest_file = directory.join(format!("{name}.yaml"));
-    let document_name = format!("{name}.openapi.{}", if report.pruned.is_some() || is_json { "json" } else { "yaml" });
+    let key = format!("openapi.{}", if report.pruned.is_some() || is_json { "json" } else { "yaml" });
+    let content = report.pruned.as_ref().map_or(&bytes[..], |pruned| pruned.as_bytes());
+    let stored = config_map.then(|| ConfigMap::of(&name, &[(&key, content)])).transpose()?;
+    let document_name = if *config_map { format!("{name}.configmap.yaml") } else { format!("{name}.{key}") };
     let document_file = directory.join(&document_name);
+    let place = match &stored {
+        Some(map) => ("configMapRef", map.reference(0)),
+        None => ("file", Tree::text(&document_name)),
+    };
     // A document that cannot be pruned holds other operations too.
     let kept = (report.pruned.is_none() && !include.is_empty()).then_some(&include[..]);
-    let text = tree(&name, &version, &document_name, (base_url.as_deref(), kept), &report).to_yaml(0);
-    let content = report.pruned.as_ref().map_or(&bytes[..], |pruned| pruned.as_bytes());
-    let files: [Content<'_>; 2] = [(&manifest_file, text.as_bytes()), (&document_file, content)];
+    let text = tree(&name, &version, place, (base_url.as_deref(), kept), &report).to_yaml(0);
+    let written = stored.as_ref().map_or(content, |map| map.yaml.as_bytes());
+    let files: [Content<'_>; 2] = [(&manifest_file, text.as_bytes()), (&document_file, written)];
     check(&files, *force)?;
-    let before = read(&document_file).ok().map(|bytes| examine_api(&document_file.to_string_lossy(), &bytes, kept));
+    let before = match config_map {
+        true => config_map::document(&document_file, &key),
+        false => read(&document_file).ok(),
+    };
+    let before = before.map(|bytes| examine_api(&key, &bytes, kept));
     // The manifest last: it names the document.
     write_all(directory, &[files[1], files[0]], *force)?;
     let mut said = summary(&report, OPERATIONS, &manifest_file, &document_file);
     said.push_str(&changes(before.as_ref(), &report));
     output::write(said.as_bytes())?;
+    if stored.is_some_and(|map| map.is_large) {
+        note!("{SERVER_SIDE}");
+    }
     if report.tools.is_empty() {
         note!("warning: no operation becomes a tool");
     }
@@ -110,11 +133,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn tree(
     name: &str,
     version: &str,
-    document: &str,
+    (field, place): (&str, Tree),
     (base_url, include): (Option<&str>, Option<&[String]>),
     report: &ApiReport,
 ) -> Tree {
-    let mut openapi = Tree::map([("file", Tree::text(document))]);
+    let mut openapi = Tree::map([(field, place)]);
     if let Some(url) = base_url {
         openapi.push("baseUrl", Tree::text(url));
     }
@@ -178,8 +201,24 @@ components: {securitySchemes: {a: {type: http, scheme: bearer}}}
             name: None,
             version: None,
             base_url: None,
+            config_map: false,
             force: false,
         }
+    }
+
+    #[test]
+    fn a_config_map_is_written_and_compared() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let with = |force| Args { config_map: true, force, ..args(&["pets"]) };
+        import(dir.path(), with(false)).expect("is written");
+        let out = dir.path().join("out");
+        let manifest = fs::read_to_string(out.join("pet-store.yaml")).expect("is there");
+        assert!(manifest.contains("    configMapRef:\n      name: pet-store\n      key: openapi.json\n"), "{manifest}");
+        assert_eq!(diagnose(&tamis_crds::load(std::slice::from_ref(&out))), []);
+        assert!(import(dir.path(), with(false)).is_err(), "nothing is overwritten");
+        let stored = config_map::document(&out.join("pet-store.configmap.yaml"), "openapi.json").expect("is there");
+        assert_eq!(examine_api("a.json", &stored, None).tools.len(), 1);
+        import(dir.path(), with(true)).expect("is replaced");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tamis_config::{ExpositionId, Reason, Snapshot};
 use tamis_crds::resources::GatewayGroupSpec;
-use tamis_crds::{CompileEnv, Degraded, Diagnostic, FolderState, ObjectName, ParsedFile, compile};
+use tamis_crds::{CompileEnv, Conversions, Degraded, Diagnostic, FolderState, ObjectName, ParsedFile, compile};
 
 use super::loosening::{LooseningDelay, hold};
 
@@ -16,6 +16,8 @@ pub(crate) struct Reloader {
     folder: FolderState,
     served: Snapshot,
     full_audit: bool,
+    /// What the documents of APIs became.
+    conversions: Conversions,
     told: Vec<Diagnostic>,
     problem: Option<String>,
     /// `None` before the first look: the first state that is served loosens nothing.
@@ -56,7 +58,12 @@ impl Reloader {
     /// Decides what to serve, from the current state of all files.
     pub(crate) fn decide(&mut self, files: &[ParsedFile], now: Instant) -> Reload {
         let update = self.folder.update(files);
-        let env = CompileEnv { previous: Some(&self.served), full_audit: self.full_audit, ..CompileEnv::default() };
+        let env = CompileEnv {
+            previous: Some(&self.served),
+            full_audit: self.full_audit,
+            conversions: Some(&self.conversions),
+            ..CompileEnv::default()
+        };
         let mut compiled = compile(&update.resources, &env);
         let (mut held, mut again) = (Vec::new(), None);
         if let Some(delay) = &mut self.delay {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use tamis_config::{HttpSource, ServiceTool};
 
-use super::documents::{Place, find};
+use super::auth;
+use super::documents::{Document, Given, Library, Place, converted, find};
 use super::overrides::{Selects, check_patterns, overridden};
 use super::service::base_url;
 use super::source::graphql::{Conversion, Queries, Selection, Source, convert};
-use super::{CompileEnv, auth};
 use crate::origin::FieldPath;
-use crate::resources::{ApiDocument, GraphQlFieldsSpec, GraphQlOperationsSpec, GraphQlSpec};
+use crate::resources::{GraphQlFieldsSpec, GraphQlOperationsSpec, GraphQlSpec};
 use crate::sink::DiagnosticSink;
 
 /// What becomes a tool.
@@ -28,32 +28,35 @@ pub(super) struct Compiled {
 /// reported.
 pub(super) fn compile<'s>(
     spec: &GraphQlSpec,
-    apis: &'s [Arc<ApiDocument>],
-    env: &CompileEnv<'_>,
+    library: Library<'s, '_>,
     sink: &mut DiagnosticSink<'s>,
 ) -> Option<Compiled> {
-    let GraphQlSpec { inline, file, config_map_ref: _, base_url: url, auth: auth_spec, operations, fields, overrides } =
+    let GraphQlSpec { inline, file, config_map_ref, base_url: url, auth: auth_spec, operations, fields, overrides } =
         spec;
     let at = FieldPath::spec(["graphql"]);
     base_url(url, &at.key("baseUrl"), "write the endpoint alone", sink);
     let auth = auth_spec.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink));
-    let schema = find((inline.is_some(), file.as_deref()), SCHEMA, &at, (apis, env), sink);
+    let given = Given { inline: inline.is_some(), file: file.as_deref(), config_map: config_map_ref.as_ref() };
+    let schema: Option<Document<'s>> = find(given, SCHEMA, &at, library, sink);
     let written = match operations {
         None => Some(None),
-        Some(GraphQlOperationsSpec { inline, file, config_map_ref: _ }) => {
-            let given = (inline.is_some(), file.as_deref());
-            find(given, OPERATIONS, &at.key("operations"), (apis, env), sink).map(Some)
+        Some(GraphQlOperationsSpec { inline, file, config_map_ref }) => {
+            let given = Given { inline: inline.is_some(), file: file.as_deref(), config_map: config_map_ref.as_ref() };
+            find(given, OPERATIONS, &at.key("operations"), library, sink).map(Some)
         }
     };
-    let source = Source { schema: schema?, operations: written? };
+    let (schema, written): (Document<'s>, Option<Document<'s>>) = (schema?, written?);
+    let documents: Vec<&Document<'s>> = std::iter::once(&schema).chain(&written).collect();
     let GraphQlFieldsSpec { include, exclude } = fields.clone().unwrap_or_default();
     let any = fields.is_some() || operations.is_none();
-    let conversion = convert(source, Selection { any, include: include.as_deref(), exclude: &exclude });
-    let Conversion { tools, left_out: _, unselected: _, names, queries, findings } = conversion;
-    let is_readable = !findings.iter().any(crate::Diagnostic::is_error);
-    for finding in findings {
-        sink.push(finding);
-    }
+    let chosen = ("graphql", any, &include, &exclude);
+    let (conversion, failed) = converted(&documents, &chosen, library.env, sink, |documents| {
+        let source = Source { schema: documents[0], operations: documents.get(1).copied() };
+        convert(source, Selection { any, include: include.as_deref(), exclude: &exclude })
+    })?;
+    let conversion = Arc::try_unwrap(conversion).unwrap_or_else(|kept| Conversion::clone(&kept));
+    let Conversion { tools, left_out: _, unselected: _, names, queries, findings: _ } = conversion;
+    let is_readable = !failed;
     if is_readable {
         let remedy = "write the name of a field, or that of its type and its own, as in `Mutation.addStar`";
         let selects = Selects { what: FIELD, remedy };
@@ -76,6 +79,6 @@ pub(super) fn compile<'s>(
     Some(Compiled { source: HttpSource { base_url: url.clone(), auth }, tools, queries })
 }
 
-const SCHEMA: Place = Place { field: "spec.graphql.inline", steps: &["graphql", "inline"] };
+const SCHEMA: Place = Place { field: "spec.graphql.inline", steps: &["graphql", "inline"], is_text: true };
 const OPERATIONS: Place =
-    Place { field: "spec.graphql.operations.inline", steps: &["graphql", "operations", "inline"] };
+    Place { field: "spec.graphql.operations.inline", steps: &["graphql", "operations", "inline"], is_text: true };

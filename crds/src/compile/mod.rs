@@ -6,6 +6,7 @@ mod args;
 mod auth;
 mod bundle;
 mod content;
+mod conversions;
 mod credentials;
 mod custom;
 mod documents;
@@ -47,6 +48,7 @@ use crate::origin::FieldPath;
 use crate::resources::{GatewayGroupSpec, ObjectName, Resources};
 use crate::{Diagnostic, Loaded, ParsedFile, Resource};
 pub use bundle::Bundled;
+pub use conversions::Conversions;
 pub use pause::{Paused, pause};
 pub use source::graphql::{GraphQlDocuments, examine_graphql};
 pub use source::openapi::examine_api;
@@ -64,6 +66,8 @@ pub struct CompileEnv<'a> {
     pub cluster: Option<Cluster<'a>>,
     /// The part of the resources to compile.
     pub part: Part<'a>,
+    /// What documents became in earlier compilations. None are remembered without it.
+    pub conversions: Option<&'a Conversions>,
 }
 
 /// The part to compile. An operator compiles a large service in parts, so that other services get their turn in between.
@@ -196,9 +200,11 @@ fn run(resources: &Resources, env: &CompileEnv<'_>, incomplete: bool) -> Compila
     let mut own = Vec::new();
     let customs = custom::CustomToolsIndex::new(&resources.tools, &mut own);
     let contents = content::ContentIndex::new(&resources.prompts, &resources.contents, &mut own);
-    let manifests = (&resources.manifests[..], &resources.apis[..]);
+    let manifests = (&resources.manifests[..], &resources.apis[..], &resources.config_maps[..]);
     let services = service::Services::new(manifests, (&customs, &contents), &unusable, env, &mut own);
-    if !incomplete {
+    if incomplete {
+        own.retain(|finding| finding.reason != Reason::ConfigMapNotFound);
+    } else {
         customs.references(&services, &unusable, &mut own);
         contents.references(&services, &unusable, &mut own);
     }

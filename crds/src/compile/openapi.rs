@@ -5,17 +5,17 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use tamis_config::{HttpSource, ServiceTool};
 
-use super::documents::{Place, find};
+use super::auth;
+use super::documents::{Document, Given, Library, Place, converted, find};
 use super::overrides::{Selects, check_patterns, overridden};
 use super::service::{QUERY, base_url};
 use super::source::openapi::{Conversion, Selection, convert};
-use super::{CompileEnv, auth};
 use crate::origin::FieldPath;
-use crate::resources::{ApiDocument, OpenApiSpec};
+use crate::resources::OpenApiSpec;
 use crate::sink::DiagnosticSink;
 
 /// The path of an inline document.
-const INLINE: Place = Place { field: "spec.openapi.inline", steps: &["openapi", "inline"] };
+const INLINE: Place = Place { field: "spec.openapi.inline", steps: &["openapi", "inline"], is_text: false };
 /// What becomes a tool.
 const OPERATION: &str = "operation";
 
@@ -23,26 +23,26 @@ const OPERATION: &str = "operation";
 /// reported.
 pub(super) fn compile<'s>(
     spec: &OpenApiSpec,
-    apis: &'s [Arc<ApiDocument>],
-    env: &CompileEnv<'_>,
+    library: Library<'s, '_>,
     sink: &mut DiagnosticSink<'s>,
 ) -> Option<(HttpSource, IndexMap<String, ServiceTool>)> {
-    let OpenApiSpec { inline, file, config_map_ref: _, base_url: own_url, auth: auth_spec, operations, overrides } =
-        spec;
+    let OpenApiSpec { inline, file, config_map_ref, base_url: own_url, auth: auth_spec, operations, overrides } = spec;
     let at = FieldPath::spec(["openapi"]);
     if let Some(url) = own_url {
         base_url(url, &at.key("baseUrl"), QUERY, sink);
     }
     let auth = auth_spec.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink));
-    let document = find((inline.is_some(), file.as_deref()), INLINE, &at, (apis, env), sink)?;
+    let given = Given { inline: inline.is_some(), file: file.as_deref(), config_map: config_map_ref.as_ref() };
+    let document: Document<'s> = find(given, INLINE, &at, library, sink)?;
     let operations = operations.clone().unwrap_or_default();
     let selection = Selection { include: operations.include.as_deref(), exclude: &operations.exclude };
-    let conversion = convert(document, selection, auth.as_ref(), own_url.is_none());
-    let Conversion { base_url: found, tools, left_out: _, unselected: _, names, findings } = conversion;
-    let is_readable = !findings.iter().any(crate::Diagnostic::is_error);
-    for finding in findings {
-        sink.push(finding);
-    }
+    let chosen = ("openapi", &operations, &auth, own_url.is_none());
+    let (conversion, failed) = converted(&[&document], &chosen, library.env, sink, |documents| {
+        convert(documents[0], selection, auth.as_ref(), own_url.is_none())
+    })?;
+    let conversion = Arc::try_unwrap(conversion).unwrap_or_else(|kept| Conversion::clone(&kept));
+    let Conversion { base_url: found, tools, left_out: _, unselected: _, names, findings: _ } = conversion;
+    let is_readable = !failed;
     if is_readable {
         let remedy = "write an operationId, a tag, or a method and a path as in `GET /pets`";
         let selected = (operations.include.as_ref(), &operations.exclude[..]);

@@ -14,13 +14,15 @@ use url::{Host, Url};
 use super::content::ContentIndex;
 use super::credentials::ACCOUNT_HEADERS;
 use super::custom::CustomToolsIndex;
+use super::documents::Library;
 use super::source::graphql::Queries;
 use super::unusable::Unusables;
 use super::{CompileEnv, action, auth, duplicate_names, graphql, mcp, openapi, size};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{
-    ActionSpec, ApiDocument, AuthSpec, AuthType, HttpSpec, ServiceManifestSpec, ServiceRef, SourceSpec, override_of,
+    ActionSpec, ApiDocument, AuthSpec, AuthType, ConfigMap, HttpSpec, ServiceManifestSpec, ServiceRef, SourceSpec,
+    override_of,
 };
 use crate::sink::DiagnosticSink;
 use crate::{Diagnostic, Resource};
@@ -114,7 +116,11 @@ pub(super) struct Services<'r> {
 
 impl<'r> Services<'r> {
     pub(super) fn new(
-        (manifests, apis): (&'r [Arc<Resource<ServiceManifestSpec>>], &[Arc<ApiDocument>]),
+        (manifests, apis, config_maps): (
+            &'r [Arc<Resource<ServiceManifestSpec>>],
+            &[Arc<ApiDocument>],
+            &[Arc<ConfigMap>],
+        ),
         (customs, contents): (&CustomToolsIndex<'r>, &ContentIndex<'r>),
         unusable: &Unusables<'r>,
         env: &CompileEnv<'_>,
@@ -123,12 +129,18 @@ impl<'r> Services<'r> {
         duplicate_names("ServiceManifest", manifests, diagnostics);
         let mut services = Self { by_ref: HashMap::new(), all: Vec::new() };
         for resource in manifests {
+            let before = diagnostics.len();
             let mut sink = DiagnosticSink::new(&resource.origin, diagnostics);
-            let (mut document, is_known, queries) = document(resource, apis, env, &mut sink);
+            let library = Library { apis, config_maps, namespace: &resource.name.namespace, env };
+            let (mut document, is_known, queries) = document(resource, library, &mut sink);
             let is_converted = resource.spec.source().is_some_and(|source| source.overrides().is_some());
             let kinds = || document.tools.iter().map(|(name, tool)| (name.clone(), tool.response_type)).collect();
             let converted = (is_converted && is_known).then(kinds);
             let mut failed = sink.failed.then_some(Reason::InvalidManifest);
+            let is_absent = |finding: &Diagnostic| finding.is_error() && finding.reason == Reason::ConfigMapNotFound;
+            if diagnostics[before..].iter().any(is_absent) {
+                failed = Some(Reason::ConfigMapNotFound);
+            }
             let name = resource.spec.name.as_deref().unwrap_or(&resource.name.name);
             let key = (resource.name.namespace.as_str(), name, resource.spec.version.as_str());
             let mut lacks_aliases = false;
@@ -196,8 +208,7 @@ impl<'r> Services<'r> {
 /// Also returns whether the tools are known, and what makes the queries of a GraphQL API.
 fn document<'s>(
     resource: &Resource<ServiceManifestSpec>,
-    apis: &'s [Arc<ApiDocument>],
-    env: &CompileEnv<'_>,
+    library: Library<'s, '_>,
     sink: &mut DiagnosticSink<'s>,
 ) -> (ServiceDocument, bool, Option<Queries>) {
     let spec = &resource.spec;
@@ -224,14 +235,14 @@ fn document<'s>(
             let (source, tools) = http_source(http, sink);
             (Source::Http(source), tools)
         }
-        Some(SourceSpec::Mcp(server)) => mcp::compile(server, env, sink),
+        Some(SourceSpec::Mcp(server)) => mcp::compile(server, library.env, sink),
         Some(SourceSpec::OpenApi(api)) => {
-            let compiled = openapi::compile(api, apis, env, sink);
+            let compiled = openapi::compile(api, library, sink);
             is_known = compiled.is_some();
             let (source, tools) = compiled.unwrap_or_else(|| (nowhere(), IndexMap::new()));
             (Source::Http(source), tools)
         }
-        Some(SourceSpec::GraphQl(api)) => match graphql::compile(api, apis, env, sink) {
+        Some(SourceSpec::GraphQl(api)) => match graphql::compile(api, library, sink) {
             Some(graphql::Compiled { source, tools, queries: made }) => {
                 queries = Some(made);
                 (Source::Http(source), tools)

@@ -153,6 +153,9 @@ fn common() -> Vec<(&'static str, Json)> {
         ("SecretKeyRef", atomic()),
         ("SecretKeyRef.name", secret_name()),
         ("SecretKeyRef.key", secret_name()),
+        ("ConfigMapKeyRef", atomic()),
+        ("ConfigMapKeyRef.name", text(253)),
+        ("ConfigMapKeyRef.key", secret_name()),
         ("AuthSpec", auth),
         ("AuthSpec.name", text(256)),
         ("AuthSpec.prefix", json!({ "maxLength": 256 })),
@@ -222,12 +225,12 @@ fn manifest() -> Vec<(&'static str, Json)> {
             ]),
         ),
         // A field of any type is not visible to rules.
-        ("OpenApiSpec", json!({ "required": ["inline"] })),
+        ("OpenApiSpec", json!({ "oneOf": [{ "required": ["inline"] }, { "required": ["configMapRef"] }] })),
         (
             "OpenApiSpec",
             rules([(
                 "!has(self.file)",
-                "`file` names a file next to the manifest, and a cluster has none; write the document into `inline`",
+                "`file` names a file next to the manifest, and a cluster has none; name a ConfigMap in `configMapRef`, or write the document into `inline`",
             )]),
         ),
         ("OpenApiSpec.file", text(MAX_NAME)),
@@ -238,9 +241,16 @@ fn manifest() -> Vec<(&'static str, Json)> {
             rules([
                 (
                     "!has(self.file)",
-                    "`file` names a file next to the manifest, and a cluster has none; write the schema into `inline`",
+                    "`file` names a file next to the manifest, and a cluster has none; name a ConfigMap in `configMapRef`, or write the schema into `inline`",
                 ),
-                ("has(self.inline) || has(self.file)", "has no schema; write it into `inline`"),
+                (
+                    "has(self.inline) || has(self.file) || has(self.configMapRef)",
+                    "has no schema; name a ConfigMap in `configMapRef`, or write it into `inline`",
+                ),
+                (
+                    "!has(self.inline) || !has(self.configMapRef)",
+                    "`configMapRef` and `inline` are mutually exclusive; remove one of them",
+                ),
             ]),
         ),
         ("GraphQlSpec.file", text(MAX_NAME)),
@@ -251,9 +261,16 @@ fn manifest() -> Vec<(&'static str, Json)> {
             rules([
                 (
                     "!has(self.file)",
-                    "`file` names a file next to the manifest, and a cluster has none; write the operations into `inline`",
+                    "`file` names a file next to the manifest, and a cluster has none; name a ConfigMap in `configMapRef`, or write the operations into `inline`",
                 ),
-                ("has(self.inline) || has(self.file)", "has no document; write it into `inline`"),
+                (
+                    "has(self.inline) || has(self.file) || has(self.configMapRef)",
+                    "has no document; name a ConfigMap in `configMapRef`, or write it into `inline`",
+                ),
+                (
+                    "!has(self.inline) || !has(self.configMapRef)",
+                    "`configMapRef` and `inline` are mutually exclusive; remove one of them",
+                ),
             ]),
         ),
         ("GraphQlOperationsSpec.file", text(MAX_NAME)),

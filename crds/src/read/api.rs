@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use tamis_config::Digest;
+
 use super::ParsedFile;
 use crate::Diagnostic;
 use crate::resources::{ApiDocument, GraphQlSpec, Resources};
@@ -70,11 +72,16 @@ pub(crate) fn named<'r>(all: impl Iterator<Item = &'r Resources>) -> BTreeSet<St
 
 /// Parses a file that a manifest names, whatever it holds.
 pub(crate) fn parse(file: &Arc<str>, bytes: &[u8]) -> ApiDocument {
-    if is_graphql(file) {
-        let tree = yaml::decode(file, bytes, MAX_FILE_BYTES).map(|text| Node::text(Position::START, text));
-        return ApiDocument { file: Arc::clone(file), tree };
+    ApiDocument { file: Arc::clone(file), digest: Digest::of(bytes), tree: tree(file, file, bytes, is_graphql(file)) }
+}
+
+/// Parses a document. `name` distinguishes JSON from YAML, and `file` is only for messages. `is_text`: whether the document is a
+/// text in GraphQL's own language.
+pub(crate) fn tree(file: &Arc<str>, name: &str, bytes: &[u8], is_text: bool) -> Result<Node, Box<Diagnostic>> {
+    if is_text {
+        return yaml::decode(file, bytes, MAX_FILE_BYTES).map(|text| Node::text(Position::START, text));
     }
-    let tree = yaml::parse_within(file, bytes, MAX_API_BYTES).and_then(|mut documents| {
+    yaml::parse_named(file, name, bytes, MAX_API_BYTES).and_then(|mut documents| {
         let last = documents.pop();
         match last {
             Some(document) if documents.is_empty() => Ok(document),
@@ -86,8 +93,7 @@ pub(crate) fn parse(file: &Arc<str>, bytes: &[u8]) -> ApiDocument {
             }
             None => Err(Box::new(Diagnostic::error(file, Position::START, "", "is empty", "save the document"))),
         }
-    });
-    ApiDocument { file: Arc::clone(file), tree }
+    })
 }
 
 /// Returns a file that holds an OpenAPI or GraphQL document and nothing else.

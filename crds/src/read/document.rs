@@ -10,7 +10,7 @@ use super::schema::{
     CONFIGURATION_PLAN, CUSTOM_TOOLS, EXPOSITION, GATEWAY_GROUP, PROMPTS, RESOURCES, SERVICE_MANIFEST, SpecSchema,
     TOOLS_FILTERS,
 };
-use super::{excerpt, kimbap, shape, spelling};
+use super::{config_map, excerpt, kimbap, shape, spelling};
 use crate::Diagnostic;
 use crate::diagnostic::did_you_mean;
 use crate::origin::Origin;
@@ -179,6 +179,14 @@ impl<'a> Reader<'a> {
             let items = entries.into_iter().find(|e| &*e.key == "items").map(|e| e.value.value);
             if let Some(Value::List(items)) = items {
                 items.into_iter().for_each(|item| self.read(item));
+            }
+            return;
+        }
+        if (version_text, kind_text) == ("v1", "ConfigMap") && !self.is_object && config_map::takes_part(&document) {
+            if let Some((name, _)) = self.name(&document)
+                && let Some(read) = config_map::read(self.file, &document, name, &mut self.diagnostics)
+            {
+                self.resources.config_maps.push(read);
             }
             return;
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod api;
 mod check;
+pub(crate) mod config_map;
 mod document;
 mod foreign;
 mod head;
@@ -15,7 +16,10 @@ pub(crate) mod tests;
 
 use std::sync::Arc;
 
+use tamis_config::Digest;
+
 pub(crate) use check::is_secret_name;
+pub use config_map::MAX_CONFIG_MAP_BYTES;
 pub(crate) use foreign::notice;
 pub use published::document_schema;
 pub(crate) use shape::excerpt;
@@ -72,14 +76,14 @@ pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
     let file: Arc<str> = file.into();
     if api::is_graphql(&file) {
         let read = match api::parse(&file, bytes) {
-            ApiDocument { file, tree: Err(diagnostic) } => ParsedFile::broken(file, *diagnostic),
+            ApiDocument { file, tree: Err(diagnostic), .. } => ParsedFile::broken(file, *diagnostic),
             document => api::file(document),
         };
         return ParsedFile { source: bytes.into(), ..read };
     }
     let read = match yaml::parse(&file, bytes) {
         Ok(documents) => match api::only(documents) {
-            Ok(document) => api::file(ApiDocument { file, tree: Ok(document) }),
+            Ok(document) => api::file(ApiDocument { file, digest: Digest::of(bytes), tree: Ok(document) }),
             Err(documents) if foreign::is_foreign(&documents) => {
                 ParsedFile { foreign: true, ..documents_of(file, Vec::new(), false) }
             }

@@ -47,6 +47,17 @@ pub struct SecretKeyRef {
     pub key: String,
 }
 
+/// A reference to one key of a ConfigMap with the label `tamis.dev/document`, in the namespace of the manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigMapKeyRef {
+    /// `metadata.name` of the ConfigMap.
+    pub name: String,
+    /// The key in `data` or `binaryData`. Its ending says how the document is written (`.json`, `.yaml`, `.graphql`), and whether it
+    /// is compressed (`.zst` or `.gz` after that).
+    pub key: String,
+}
+
 /// A number of bytes: a plain number, or one with `k`, `M`, `G`, `Ki`, `Mi` or `Gi`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quantity(pub String);

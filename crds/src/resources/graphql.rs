@@ -4,10 +4,10 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AuthSpec, Later, OverrideSpec};
+use super::{AuthSpec, ConfigMapKeyRef, OverrideSpec};
 
-/// A GraphQL API. Its tools are operations that the user writes, and fields of the schema's root types. Set either `inline` or
-/// `file`.
+/// A GraphQL API. Its tools are operations that the user writes, and fields of the schema's root types. Set one of
+/// `inline`, `file` and `configMapRef`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GraphQlSpec {
@@ -18,9 +18,9 @@ pub struct GraphQlSpec {
     /// the result of an introspection query. Only where documents are files: a cluster has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Not implemented yet: the key of a ConfigMap that holds the schema.
+    /// The key of a ConfigMap that holds the schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config_map_ref: Option<Later>,
+    pub config_map_ref: Option<ConfigMapKeyRef>,
     /// The URL of the endpoint, for example `https://api.example.com/graphql`. `https`, except for loopback and in-cluster names.
     pub base_url: String,
     /// How requests are authenticated.
@@ -38,7 +38,7 @@ pub struct GraphQlSpec {
     pub overrides: IndexMap<String, OverrideSpec>,
 }
 
-/// A GraphQL document with named queries and mutations. Set either `inline` or `file`.
+/// A GraphQL document with named queries and mutations. Set one of `inline`, `file` and `configMapRef`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GraphQlOperationsSpec {
@@ -48,9 +48,9 @@ pub struct GraphQlOperationsSpec {
     /// The document's file, as for the schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Not implemented yet: the key of a ConfigMap that holds the document.
+    /// The key of a ConfigMap that holds the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config_map_ref: Option<Later>,
+    pub config_map_ref: Option<ConfigMapKeyRef>,
 }
 
 /// Chooses fields of the root types. An entry is the name of a field (`viewer`), or that of its type and its own
@@ -71,5 +71,11 @@ impl GraphQlSpec {
     pub(crate) fn files(&self) -> impl Iterator<Item = &str> {
         let operations = self.operations.as_ref().and_then(|operations| operations.file.as_deref());
         self.file.as_deref().into_iter().chain(operations)
+    }
+
+    /// Returns the keys of ConfigMaps that the source names.
+    pub(super) fn config_maps(&self) -> impl Iterator<Item = &ConfigMapKeyRef> {
+        let operations = self.operations.as_ref().and_then(|operations| operations.config_map_ref.as_ref());
+        self.config_map_ref.as_ref().into_iter().chain(operations)
     }
 }

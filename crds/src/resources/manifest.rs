@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tamis_engine::{JsonText, ResponseType, ToolFilter};
 
 use super::openapi::{overridden, override_of};
-use super::{GraphQlSpec, Later, McpSpec, OpenApiSpec, OverrideSpec, ResourceStatus, SecretKeyRef};
+use super::{ConfigMapKeyRef, GraphQlSpec, Later, McpSpec, OpenApiSpec, OverrideSpec, ResourceStatus, SecretKeyRef};
 
 /// Describes an API and its tools. Set exactly one of `http`, `command`, `appleScript`, `openapi`, `graphql`, `grpc`, `mcp`
 /// and `llm`. Only `http`, `mcp`, `openapi` and `graphql` are implemented yet.
@@ -103,6 +103,12 @@ impl ServiceManifestSpec {
         let (http, mcp) = (http.as_ref().map(SourceSpec::Http), mcp.as_ref().map(SourceSpec::Mcp));
         let graphql = graphql.as_ref().map(SourceSpec::GraphQl);
         http.or(mcp).or(openapi.as_ref().map(SourceSpec::OpenApi)).or(graphql)
+    }
+
+    /// Returns the keys of ConfigMaps that the manifest names.
+    pub fn config_maps(&self) -> impl Iterator<Item = &ConfigMapKeyRef> {
+        let openapi = self.openapi.iter().filter_map(|openapi| openapi.config_map_ref.as_ref());
+        openapi.chain(self.graphql.iter().flat_map(GraphQlSpec::config_maps))
     }
 
     /// Returns the sources that the manifest names.

@@ -4,6 +4,7 @@
 #![expect(clippy::duplicated_attributes, reason = "columns of `kube` that share a type are no duplicates")]
 
 mod common;
+mod config_map;
 mod content;
 mod exposition;
 mod filters;
@@ -22,7 +23,11 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use common::LATER;
-pub use common::{Later, LocalName, Memory, NamespacedName, Quantity, SecretKeyRef, ServiceRef, Share};
+pub use common::{
+    ConfigMapKeyRef, Later, LocalName, Memory, NamespacedName, Quantity, SecretKeyRef, ServiceRef, Share,
+};
+pub use config_map::ConfigMap;
+pub(crate) use config_map::document_name;
 pub use content::{
     PromptArgumentSpec, PromptMessageSpec, PromptResultSpec, PromptSpec, PromptsObject, PromptsSpec, ResourceSpec,
     ResourceTemplateSpec, ResourcesObject, ResourcesSpec, TemplateVariableSpec,
@@ -58,6 +63,8 @@ pub use status::{
     status_fields,
 };
 pub use tools::{CustomToolSpec, CustomTools, CustomToolsSpec};
+
+use tamis_config::Digest;
 
 use crate::Diagnostic;
 use crate::origin::Origin;
@@ -139,6 +146,8 @@ pub struct Resources {
     pub unusable: Vec<Arc<Unusable>>,
     /// OpenAPI and GraphQL documents in files, which manifests may name.
     pub apis: Vec<Arc<ApiDocument>>,
+    /// ConfigMaps in files, which manifests may name.
+    pub config_maps: Vec<Arc<ConfigMap>>,
 }
 
 /// An OpenAPI or GraphQL document in a file.
@@ -146,6 +155,8 @@ pub struct Resources {
 pub struct ApiDocument {
     /// The file, as the caller named its folder.
     pub file: Arc<str>,
+    /// The digest of its bytes.
+    pub(crate) digest: Digest,
     /// The document, or why it cannot be read. A text in GraphQL's own language is a scalar.
     pub(crate) tree: Result<Node, Box<Diagnostic>>,
 }
@@ -188,7 +199,10 @@ fn without_tools(spec: &mut ServiceManifestSpec) {
         }
         Some(SourceSpec::GraphQl(_)) => {
             if let Some(graphql) = &mut spec.graphql {
-                (graphql.inline, graphql.operations) = (None, None);
+                graphql.inline = None;
+                if let Some(operations) = &mut graphql.operations {
+                    operations.inline = None;
+                }
                 graphql.overrides.clear();
             }
         }
@@ -221,6 +235,7 @@ impl Resources {
             + self.plans.len()
             + self.prompts.len()
             + self.contents.len()
+            + self.config_maps.len()
     }
 
     /// Returns whether there are no usable documents.
@@ -255,5 +270,6 @@ impl Resources {
         self.contents.extend(other.contents.iter().cloned());
         self.unusable.extend(other.unusable.iter().cloned());
         self.apis.extend(other.apis.iter().cloned());
+        self.config_maps.extend(other.config_maps.iter().cloned());
     }
 }

@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tamis_engine::JsonText;
 
-use super::{AuthSpec, Later, PaginationSpec, ResponseSpec, RetrySpec, RiskSpec};
+use super::{AuthSpec, ConfigMapKeyRef, PaginationSpec, ResponseSpec, RetrySpec, RiskSpec};
 
-/// An OpenAPI document (3.0 to 3.2), whose operations become tools. Set either `inline` or `file`.
+/// An OpenAPI document (3.0 to 3.2), whose operations become tools. Set one of `inline`, `file` and `configMapRef`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OpenApiSpec {
@@ -18,9 +18,9 @@ pub struct OpenApiSpec {
     /// has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Not implemented yet: the key of a ConfigMap that holds the document.
+    /// The key of a ConfigMap that holds the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config_map_ref: Option<Later>,
+    pub config_map_ref: Option<ConfigMapKeyRef>,
     /// Scheme, host, port and path prefix. Defaults to the first of the document's `servers`. `https`, except for loopback and
     /// in-cluster names.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -35,16 +35,16 @@ pub const MAX_ALIAS_EXPANSION: usize = 1 << 20;
 /// # Errors
 /// One diagnostic: parsing stops at a syntax error, because the rest cannot be trusted.
 pub fn parse(file: &Arc<str>, bytes: &[u8]) -> Result<Vec<Node>, Box<Diagnostic>> {
-    parse_within(file, bytes, MAX_FILE_BYTES)
+    parse_named(file, file, bytes, MAX_FILE_BYTES)
 }
 
-/// Parses a file of at most `limit` bytes, as [`parse`] does.
+/// Parses a document of at most `limit` bytes, as [`parse`] does. `name` determines the syntax, and `file` is only for messages.
 ///
 /// # Errors
 /// One diagnostic, as for [`parse`].
-pub(crate) fn parse_within(file: &Arc<str>, bytes: &[u8], limit: u64) -> Result<Vec<Node>, Box<Diagnostic>> {
+pub(crate) fn parse_named(file: &Arc<str>, name: &str, bytes: &[u8], limit: u64) -> Result<Vec<Node>, Box<Diagnostic>> {
     let text = decode(file, bytes, limit)?;
-    if file.to_ascii_lowercase().ends_with(".json") {
+    if name.to_ascii_lowercase().ends_with(".json") {
         json::parse(file, text).map(|node| node.into_iter().collect())
     } else {
         compose::parse(file, text)

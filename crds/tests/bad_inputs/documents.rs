@@ -146,10 +146,7 @@ pub(super) const LATER: &[Case] = &[
              {name: partners}}\n    jwt: {issuer: \"https://id.example.com\"}\n"
         ),
     ),
-    yaml(
-        "Other sources",
-        document!("ServiceManifest", "  version: 1.0.0\n  graphql: {configMapRef: {name: github}}\n"),
-    ),
+    yaml("Other sources", document!("ServiceManifest", "  version: 1.0.0\n  grpc: {reflection: true}\n")),
     yaml(
         "A program that gets a credential of the gateway",
         document!(

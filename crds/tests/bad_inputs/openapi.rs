@@ -11,10 +11,47 @@ macro_rules! manifest {
     };
 }
 
+macro_rules! config_map {
+    ($data:literal) => {
+        concat!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: petstore, labels: {tamis.dev/document: \"true\"}}\n",
+            $data
+        )
+    };
+}
+
+macro_rules! stored {
+    ($reference:literal, $data:literal) => {
+        concat!(manifest!("    configMapRef: "), $reference, "\n---\n", config_map!($data))
+    };
+}
+
 pub(super) const OPENAPI: &[Case] = &[
     yaml("A document that no manifest names", "openapi: 3.1.0\npaths: {}\n"),
     yaml("No document", manifest!("    baseUrl: https://api.example.com\n")),
-    yaml("A ConfigMap", manifest!("    configMapRef: {name: petstore, key: openapi.yaml}\n")),
+    yaml("A ConfigMap that is not there", manifest!("    configMapRef: {name: petstore, key: openapi.yaml}\n")),
+    yaml(
+        "A key that is not there",
+        stored!("{name: petstore, key: openapi.yml}", "data:\n  openapi.yaml: |\n    openapi: 3.1.0\n"),
+    ),
+    yaml("A ConfigMap that no manifest names", config_map!("data:\n  openapi.yaml: |\n    openapi: 3.1.0\n")),
+    yaml(
+        "A mistake in a ConfigMap",
+        stored!(
+            "{name: petstore, key: openapi.yaml}",
+            "data:\n  openapi.yaml: |\n    openapi: 3.1.0\n    servers: [{url: \"https://api.example.com\"}]\n    paths:\n      \
+             /pets:\n        get: {parameters: [{name: id, in: nowhere}]}\n"
+        ),
+    ),
+    yaml(
+        "A key that is not compressed as it says",
+        stored!("{name: petstore, key: openapi.yaml.gz}", "binaryData: {openapi.yaml.gz: b3BlbmFwaTogMy4xLjAK}\n"),
+    ),
+    yaml("A value that is no base64", stored!("{name: petstore, key: a.gz}", "binaryData: {a.gz: \"?\"}\n")),
+    yaml(
+        "A document that is given twice",
+        manifest!("    configMapRef: {name: petstore, key: openapi.yaml}\n    file: petstore.yaml\n"),
+    ),
     yaml("A file outside the manifest's folder", manifest!("    file: ../petstore.yaml\n")),
     yaml("A file that is not there", manifest!("    file: petstore.yaml\n")),
     yaml("Swagger 2.0", manifest!("    inline: {swagger: \"2.0\", paths: {}}\n")),

@@ -67,6 +67,8 @@ pub(crate) struct Index {
     /// The number of objects of each namespace that name Secrets.
     secrets: BTreeMap<String, usize>,
     documents: HashMap<Digest, BTreeSet<ServiceKey>>,
+    /// The manifests that name each ConfigMap.
+    config_maps: HashMap<ObjectName, BTreeSet<ObjectName>>,
 }
 
 impl Index {
@@ -98,6 +100,21 @@ impl Index {
 
     pub(crate) fn namespaces_with_secrets(&self) -> BTreeSet<String> {
         self.secrets.keys().cloned().collect()
+    }
+
+    pub(crate) fn namespaces_with_config_maps(&self) -> BTreeSet<String> {
+        self.config_maps.keys().map(|name| name.namespace.clone()).collect()
+    }
+
+    /// Returns the manifests that name a ConfigMap.
+    pub(crate) fn users_of_config_map(&self, name: &ObjectName) -> BTreeSet<ObjectName> {
+        self.config_maps.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Returns the manifests of a namespace that name ConfigMaps.
+    pub(crate) fn users_of_config_maps(&self, namespace: &str) -> BTreeSet<ObjectName> {
+        let users = self.config_maps.iter().filter(|(name, _)| name.namespace == namespace);
+        users.flat_map(|(_, users)| users.iter().cloned()).collect()
     }
 
     /// Returns the expositions that a filter set of this name may affect. They include every exposition that takes its
@@ -167,6 +184,9 @@ impl Index {
         for group in groups(object, default_group) {
             self.groups.entry(group).or_default().insert(name.clone());
         }
+        for map in object.config_maps() {
+            self.config_maps.entry(map).or_default().insert(name.clone());
+        }
         for part in object.parts() {
             self.bundles.entry(part).or_default().insert(name.clone());
         }
@@ -221,6 +241,9 @@ impl Index {
         }
         for group in groups(object, default_group) {
             drop_from(&mut self.groups, &group);
+        }
+        for map in object.config_maps() {
+            drop_from(&mut self.config_maps, &map);
         }
         for part in object.parts() {
             drop_from(&mut self.bundles, &part);

@@ -161,6 +161,25 @@ impl ClusterState {
         }
     }
 
+    /// Marks the services whose manifests name a ConfigMap.
+    pub(super) fn config_map_changed(&mut self, name: &ObjectName) {
+        let users = self.index.users_of_config_map(name);
+        self.mark_manifests(users);
+    }
+
+    /// Marks the services of a namespace whose manifests name ConfigMaps.
+    pub(super) fn mark_users_of_config_maps(&mut self, namespace: &str) {
+        let users = self.index.users_of_config_maps(namespace);
+        self.mark_manifests(users);
+    }
+
+    fn mark_manifests(&mut self, manifests: BTreeSet<ObjectName>) {
+        for name in manifests {
+            let services = self.get(Kind::ServiceManifest, &name).map(|object| object.services()).unwrap_or_default();
+            services.into_iter().for_each(|service| self.dirty.whole_service(service));
+        }
+    }
+
     /// Marks the services whose compilation asked for a Secret.
     pub(crate) fn secret_changed(&mut self, name: &ObjectName) {
         for service in self.secret_users.get(name).cloned().unwrap_or_default() {

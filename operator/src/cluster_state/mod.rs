@@ -1,6 +1,7 @@
 //! The state of the cluster as the watches report it, and the work that each change leads to. Pure: changes and
 //! instants come in, and marks are the only result.
 
+mod config_maps;
 mod configs;
 mod dirty;
 #[cfg(test)]
@@ -17,12 +18,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::DynamicObject;
 use tamis_config::{CredentialHandle, names};
 use tamis_crds::ObjectName;
 use tamis_crds::cluster::SecretRole;
 
+pub(crate) use config_maps::ConfigMapStore;
 pub(crate) use configs::{Changed, ConfigObject, ConfigStore, Held, is_older};
 pub(crate) use dirty::{Dirty, Scope};
 pub(crate) use index::Members;
@@ -49,6 +51,7 @@ pub(crate) struct ClusterState {
     index: index::Index,
     pub(crate) configs: ConfigStore,
     pub(crate) secrets: SecretStore,
+    pub(crate) config_maps: ConfigMapStore,
     /// The services whose compilation asked for each Secret.
     secret_users: HashMap<ObjectName, BTreeSet<ServiceKey>>,
     /// The Secrets that the compilation of each service asked for.
@@ -96,9 +99,9 @@ impl ClusterState {
         Self { default_group, scope, watches_changed: true, source_quota, ..Self::default() }
     }
 
-    /// Returns the kinds to list again, since refused objects may fit into their quota now.
-    pub(crate) fn kinds_to_relist(&mut self, now: Instant) -> BTreeSet<Kind> {
-        self.source_quota.kinds_to_relist(now)
+    /// Returns what to list again, since refused objects may fit into their quota now.
+    pub(crate) fn sources_to_relist(&mut self, now: Instant) -> BTreeSet<Watched> {
+        self.source_quota.sources_to_relist(now)
     }
 
     /// Returns whether the operator reconciles a namespace, so that an object that it does not know does not exist.
@@ -151,6 +154,18 @@ impl ClusterState {
         self.index.namespaces_with_secrets()
     }
 
+    /// Returns the namespaces with manifests that name ConfigMaps.
+    pub(crate) fn namespaces_with_config_maps(&self) -> BTreeSet<String> {
+        self.index.namespaces_with_config_maps()
+    }
+
+    /// Returns the namespaces whose manifests name ConfigMaps, none of which is known yet.
+    pub(crate) fn namespaces_awaiting_config_maps(&self) -> BTreeSet<String> {
+        let mut namespaces = self.index.namespaces_with_config_maps();
+        namespaces.retain(|namespace| !self.config_maps.knows(namespace));
+        namespaces
+    }
+
     /// Applies a change, and marks the work that it leads to.
     pub(crate) fn apply(&mut self, source: &Source, change: Change, now: Instant) {
         match (&source.watched, change) {
@@ -172,6 +187,12 @@ impl ClusterState {
                     && self.secrets.permit(namespace)
                 {
                     self.mark_namespace(namespace);
+                }
+                if let Watched::ConfigMaps = watched
+                    && let Some(namespace) = &source.namespace
+                    && self.config_maps.permit(namespace)
+                {
+                    self.mark_users_of_config_maps(namespace);
                 }
                 if let Watched::Namespaces = watched
                     && self.hidden.remove(&source.namespace)
@@ -233,6 +254,10 @@ impl ClusterState {
                     self.secrets.remove(&name);
                 }
             }
+            Watched::ConfigMaps => {
+                self.drop_config_maps(namespace);
+                self.config_maps.forget(namespace);
+            }
             Watched::GroupSecrets => {
                 self.shards.retain(|name, _| name.namespace != *namespace);
                 self.own_secrets.retain(|name, _| name.namespace != *namespace);
@@ -289,6 +314,11 @@ impl ClusterState {
                         (Some(SecretRole::Callers), Some(SecretRole::Callers)) => self.callers_changed(&name),
                         _ => self.secret_changed(&name),
                     }
+                }
+            }
+            Watched::ConfigMaps => {
+                if let Ok(map) = DynamicObject::clone(object).try_parse::<ConfigMap>() {
+                    self.config_map_applied(&named(object), map);
                 }
             }
             Watched::GroupSecrets => {
@@ -358,7 +388,7 @@ impl ClusterState {
             return;
         }
         let held = before.as_ref().map_or(0, |before| before.bytes);
-        let read = match self.source_quota.grant(kind, &key.name.namespace, held, read.bytes) {
+        let read = match self.source_quota.grant(&Watched::Kind(kind), &key.name.namespace, held, read.bytes) {
             true => read,
             false => read.refuse(Exceeded::SourceBytes(self.source_quota.limit())),
         };
@@ -400,7 +430,7 @@ impl ClusterState {
                 if let Some(objects) = self.objects.get_mut(kind) {
                     objects.remove(name);
                 }
-                self.source_quota.grant(*kind, &name.namespace, before.bytes, 0);
+                self.source_quota.grant(watched, &name.namespace, before.bytes, 0);
                 self.index.unlink(&before, self.default_group.as_ref());
                 self.touched(&before);
                 self.watches_changed |= watches(&before);
@@ -416,6 +446,11 @@ impl ClusterState {
             Watched::Secrets => {
                 if self.secrets.remove(name) {
                     self.secret_changed(name);
+                }
+            }
+            Watched::ConfigMaps => {
+                if self.config_map_dropped(name) {
+                    self.config_map_changed(name);
                 }
             }
             Watched::GroupSecrets => {
@@ -451,6 +486,47 @@ impl ClusterState {
         {
             self.mark_namespace(namespace);
         }
+        if let (Watched::ConfigMaps, Some(namespace)) = (&source.watched, &source.namespace)
+            && self.config_maps.forbid(namespace)
+        {
+            // What the owner has taken back is not kept.
+            self.drop_config_maps(namespace);
+            self.mark_users_of_config_maps(namespace);
+        }
+    }
+
+    /// Stores a ConfigMap that the quota of its namespace admits.
+    fn config_map_applied(&mut self, name: &ObjectName, object: ConfigMap) {
+        let held = self.config_maps.bytes(name);
+        let Some(map) = config_maps::read(name, object) else {
+            if self.config_map_dropped(name) {
+                self.config_map_changed(name);
+            }
+            return;
+        };
+        let is_granted = self.source_quota.grant(&Watched::ConfigMaps, &name.namespace, held, map.bytes());
+        let is_changed = match is_granted {
+            true => self.config_maps.put(map),
+            false => {
+                let exceeded = Exceeded::SourceBytes(self.source_quota.limit());
+                self.config_maps.refuse(name.clone(), exceeded.what())
+            }
+        };
+        if is_changed {
+            self.config_map_changed(name);
+        }
+    }
+
+    /// Removes a ConfigMap. Returns whether it was known.
+    fn config_map_dropped(&mut self, name: &ObjectName) -> bool {
+        self.source_quota.grant(&Watched::ConfigMaps, &name.namespace, self.config_maps.bytes(name), 0);
+        self.config_maps.remove(name)
+    }
+
+    fn drop_config_maps(&mut self, namespace: &str) {
+        for name in self.config_maps.names(namespace) {
+            self.config_map_dropped(&name);
+        }
     }
 
     /// Records which service a document came from, so that a lost part is written again.
@@ -467,6 +543,7 @@ impl ClusterState {
             }
             Watched::Configs => self.configs.names().filter(within).cloned().collect(),
             Watched::Secrets => source.namespace.as_deref().map(|ns| self.secrets.names(ns)).unwrap_or_default(),
+            Watched::ConfigMaps => source.namespace.as_deref().map(|ns| self.config_maps.names(ns)).unwrap_or_default(),
             Watched::GroupSecrets => {
                 self.shards.keys().chain(self.own_secrets.keys()).filter(within).cloned().collect()
             }
@@ -490,9 +567,9 @@ fn may_stop(before: &Object, after: &Object) -> bool {
     limits(before) != limits(after)
 }
 
-/// Returns whether an object affects which Secrets are watched.
+/// Returns whether an object affects which Secrets and ConfigMaps are watched.
 fn watches(object: &Object) -> bool {
-    object.names_secrets || object.key.kind == Kind::GatewayGroup
+    object.names_secrets || object.config_maps().next().is_some() || object.key.kind == Kind::GatewayGroup
 }
 
 /// Returns the name of the Secret of a group's shard.

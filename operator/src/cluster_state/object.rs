@@ -197,6 +197,13 @@ impl Object {
         bundles.map(|part| ObjectName { namespace: namespace.clone(), name: part.name.clone() })
     }
 
+    /// Returns the ConfigMaps that a manifest names.
+    pub(crate) fn config_maps(&self) -> impl Iterator<Item = ObjectName> {
+        let named = self.resources.manifests.iter().flat_map(|manifest| manifest.spec.config_maps());
+        let namespace = &self.key.name.namespace;
+        named.map(|named| ObjectName { namespace: namespace.clone(), name: named.name.clone() })
+    }
+
     /// Returns the Secret with the callers' keys of an exposition.
     pub(crate) fn callers(&self) -> Option<&str> {
         let access = self.resources.expositions.first()?.spec.access.as_ref()?;

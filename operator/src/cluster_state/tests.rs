@@ -447,9 +447,9 @@ fn an_object_over_the_quota_is_unusable_until_it_fits() {
     let object = listed(&f);
     f.apply(Watched::Kind(Kind::ToolsFilters), Change::applied(object));
     assert!(f.cluster.get(Kind::ToolsFilters, &name("second")).is_some_and(|object| object.is_unusable()));
-    assert!(f.cluster.kinds_to_relist(f.now).is_empty());
+    assert!(f.cluster.sources_to_relist(f.now).is_empty());
     f.delete(Kind::ToolsFilters, "first");
-    assert_eq!(f.cluster.kinds_to_relist(f.now), [Kind::ToolsFilters].into());
+    assert_eq!(f.cluster.sources_to_relist(f.now), [Watched::Kind(Kind::ToolsFilters)].into());
     let object = listed(&f);
     f.apply(Watched::Kind(Kind::ToolsFilters), Change::applied(object));
     f.settle();

@@ -22,9 +22,9 @@ use tamis_config::{
     BundleDocument, Digest, ExpositionDocument, ExpositionId, ExpositionPayload, GatewayConfigSpec, Reason,
     ServiceDocument, Snapshot, StopDocument, names,
 };
-use tamis_crds::cluster::{Cluster, Namespaces, PartState, Parts, SecretState, Secrets};
+use tamis_crds::cluster::{Cluster, ConfigMapState, ConfigMaps, Namespaces, PartState, Parts, SecretState, Secrets};
 use tamis_crds::resources::{GatewayGroupSpec, Resources};
-use tamis_crds::{Compilation, CompileEnv, ObjectName, Part, compile};
+use tamis_crds::{Compilation, CompileEnv, Conversions, ObjectName, Part, compile};
 
 use crate::object::{Kind, ObjectKey};
 pub(crate) use findings::{findings, merged, uses};
@@ -84,7 +84,7 @@ pub(crate) struct Settings {
 
 /// The memory of earlier plans: since when an exposition has been about to publish something unfiltered, and the
 /// service documents of the last good plans.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Memory {
     bare_since: HashMap<ObjectName, Instant>,
     /// Since when the state of a part of each bundle has not been known.
@@ -92,6 +92,24 @@ pub(crate) struct Memory {
     published: bundle::Published,
     pub(crate) documents: HashMap<Digest, Arc<ServiceDocument>>,
     unpacked: unpacked::Unpacked,
+    /// What the documents of APIs became.
+    pub(crate) conversions: Arc<Conversions>,
+}
+
+/// The bytes of [`Memory::conversions`].
+const CONVERSION_BYTES: usize = 32 << 20;
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            bare_since: HashMap::new(),
+            pending_since: HashMap::new(),
+            published: bundle::Published::default(),
+            documents: HashMap::new(),
+            unpacked: unpacked::Unpacked::default(),
+            conversions: Arc::new(Conversions::new(CONVERSION_BYTES)),
+        }
+    }
 }
 
 /// The verdicts on a service's own objects.
@@ -139,7 +157,12 @@ pub(crate) fn own(
     }
     let resources = resources(world, memory, key, &BTreeSet::new(), |set| sets.contains(&set.key.name));
     let view = View { world, asked: RefCell::default(), parts: HashMap::new() };
-    let env = CompileEnv { cluster: Some(view.cluster(settings)), part: Part::Objects(&sets), ..CompileEnv::default() };
+    let env = CompileEnv {
+        cluster: Some(view.cluster(settings)),
+        part: Part::Objects(&sets),
+        conversions: Some(&memory.conversions),
+        ..CompileEnv::default()
+    };
     let compilation = compile(&resources, &env);
     let mut own = Own { next, ..Own::default() };
     findings::judge_own(world, members, &sets, &compilation, &mut own);
@@ -195,11 +218,13 @@ pub(crate) fn service(
     let resources = resources(world, memory, key, &chosen, |set| used.iter().any(|uses| uses(set)));
     drop(used);
     let previous = previous::snapshot(world, memory, &chosen);
+    let conversions = Arc::clone(&memory.conversions);
     let view = View { world, asked: RefCell::default(), parts: bundle::parts(world, memory, &chosen) };
     let env = CompileEnv {
         previous: Some(&previous),
         cluster: Some(view.cluster(settings)),
         part: Part::Expositions,
+        conversions: Some(&conversions),
         ..CompileEnv::default()
     };
     let mut compilation = compile(&resources, &env);
@@ -211,6 +236,7 @@ pub(crate) fn service(
         previous: Some(&previous),
         cluster: Some(view.cluster(settings)),
         part: Part::Expositions,
+        conversions: Some(&conversions),
         ..CompileEnv::default()
     };
     pause::hold_back(world, &chosen, &resources, &env, &mut compilation);
@@ -295,6 +321,7 @@ impl View<'_> {
             controller_name: &settings.controller_name,
             namespaces: self,
             secrets: self,
+            config_maps: self,
             parts: self,
         }
     }
@@ -306,6 +333,12 @@ impl Secrets for View<'_> {
         let state = self.world.secrets.state(&name);
         self.asked.borrow_mut().insert(name);
         state
+    }
+}
+
+impl ConfigMaps for View<'_> {
+    fn find(&self, name: &ObjectName) -> ConfigMapState {
+        self.world.config_maps.state(name)
     }
 }
 

@@ -257,6 +257,7 @@ impl State {
             controller_name: &self.settings.controller_name,
             namespaces: &namespaces,
             secrets: &secrets,
+            config_maps: &Nothing,
             parts: &Nothing,
         };
         let compiled = compile(&resources, &CompileEnv { cluster: Some(cluster), ..CompileEnv::default() });
@@ -346,6 +347,12 @@ struct Nothing;
 impl tamis_crds::cluster::Secrets for Nothing {
     fn find(&self, _: &str, _: &str) -> tamis_crds::cluster::SecretState<'_> {
         tamis_crds::cluster::SecretState::Missing
+    }
+}
+
+impl tamis_crds::cluster::ConfigMaps for Nothing {
+    fn find(&self, _: &ObjectName) -> tamis_crds::cluster::ConfigMapState {
+        tamis_crds::cluster::ConfigMapState::Missing
     }
 }
 

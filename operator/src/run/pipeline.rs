@@ -355,7 +355,7 @@ impl Pipeline {
         let target: fn(ObjectName) -> Target = match message.source.watched {
             Watched::Configs => Target::Config,
             Watched::GroupSecrets => Target::Shard,
-            Watched::Kind(_) | Watched::Secrets | Watched::Namespaces => return Some(message),
+            Watched::Kind(_) | Watched::Secrets | Watched::ConfigMaps | Watched::Namespaces => return Some(message),
         };
         let object = match &message.change {
             Change::Applied(object) | Change::Deleted(object) => object,

@@ -58,12 +58,25 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Returns whether expositions of a namespace can be planned: its Secrets are known, it has not filled its share of
-    /// the queue, and it is not throttled.
-    fn may_plan(&self, sources: &Sources, pipeline: &Pipeline, now: Instant, namespace: &str) -> bool {
+    /// Returns whether expositions of a namespace can be planned: its Secrets and ConfigMaps are known, it has not filled
+    /// its share of the queue, and it is not throttled. `awaiting`: the namespaces whose ConfigMaps are not known yet.
+    fn may_plan(
+        &self,
+        (sources, awaiting): (&Sources, &BTreeSet<String>),
+        pipeline: &Pipeline,
+        now: Instant,
+        namespace: &str,
+    ) -> bool {
         sources.knows(&Watched::Secrets, namespace)
+            && self.may_judge((sources, awaiting), now, namespace)
             && pipeline.pending.bytes_of(namespace) < PENDING_OF_ONE
             && !self.probing.contains(namespace)
+    }
+
+    /// Returns whether a service's own objects can be judged.
+    fn may_judge(&self, (sources, awaiting): (&Sources, &BTreeSet<String>), now: Instant, namespace: &str) -> bool {
+        sources.knows(&Watched::ConfigMaps, namespace)
+            && !awaiting.contains(namespace)
             && self.throttle.may(namespace, now)
     }
 }
@@ -150,26 +163,30 @@ impl State {
     /// Returns whether there is work that can be planned now.
     pub(super) fn can_plan(&self, now: Instant) -> bool {
         let dirty = &self.cluster.dirty;
-        let may = |namespace: &str| self.turns.may_plan(&self.sources, &self.pipeline, now, namespace);
+        let awaiting = self.cluster.namespaces_awaiting_config_maps();
+        let known = (&self.sources, &awaiting);
+        let may = |namespace: &str| self.turns.may_plan(known, &self.pipeline, now, namespace);
         self.fence().is_some()
             && self.pipeline.pending.bytes() < PENDING_BYTES
             && ([&dirty.urgent, &dirty.services, &dirty.backlog].into_iter().any(|lane| lane.has_turn(may))
-                || dirty.objects.has_turn(|namespace| self.turns.throttle.may(namespace, now)))
+                || dirty.objects.has_turn(|namespace| self.turns.may_judge(known, now, namespace)))
     }
 
     fn next_turn(&mut self) -> Option<Planning> {
         let now = self.now;
+        let awaiting = self.cluster.namespaces_awaiting_config_maps();
         for _ in 0..Lane::COUNT {
             let lane = self.turns.lane;
             self.turns.lane = lane.next();
             let (sources, pipeline, turns) = (&self.sources, &self.pipeline, &self.turns);
-            let may = |namespace: &str| turns.may_plan(sources, pipeline, now, namespace);
+            let known = (sources, &awaiting);
+            let may = |namespace: &str| turns.may_plan(known, pipeline, now, namespace);
             let dirty = &mut self.cluster.dirty;
             let marked = match lane {
                 Lane::Urgent => dirty.urgent.next(may),
                 Lane::Edits => dirty.services.next(may),
                 Lane::Backlog => dirty.backlog.next(may),
-                Lane::Objects => match dirty.objects.next(|namespace| turns.throttle.may(namespace, now)) {
+                Lane::Objects => match dirty.objects.next(|namespace| turns.may_judge(known, now, namespace)) {
                     Some((service, after)) => return Some(Planning::Objects(service, after)),
                     None => None,
                 },

@@ -1,4 +1,4 @@
-//! Decides which watches run: those of Tamis' kinds from the start, those of Secrets while an object names one. Pure.
+//! Decides which watches run: those of Tamis' kinds from the start, those of Secrets and ConfigMaps while an object names one. Pure.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ impl Sources {
         sources
     }
 
-    /// Starts and ends the watches of Secrets, depending on which objects name them. Returns the sources whose watches
+    /// Starts and ends the watches of Secrets and ConfigMaps, depending on which objects name them. Returns the sources whose watches
     /// ended. `foreign`: namespaces with groups of other operators only, where this operator has written nothing and
     /// may read no Secrets.
     pub(super) fn update(
@@ -52,8 +52,10 @@ impl Sources {
         let wanted = |watched: Watched, names: BTreeSet<String>| {
             names.into_iter().map(move |name| Source { watched: watched.clone(), namespace: Some(name) })
         };
-        let wanted: BTreeSet<Source> =
-            wanted(Watched::Secrets, credentials).chain(wanted(Watched::GroupSecrets, groups)).collect();
+        let wanted: BTreeSet<Source> = wanted(Watched::Secrets, credentials)
+            .chain(wanted(Watched::GroupSecrets, groups))
+            .chain(wanted(Watched::ConfigMaps, cluster.namespaces_with_config_maps()))
+            .collect();
         let ended: Vec<Source> =
             self.running.iter().filter(|source| is_dynamic(source) && !wanted.contains(source)).cloned().collect();
         for source in &ended {
@@ -80,9 +82,9 @@ impl Sources {
         }
     }
 
-    /// Restarts the watches of a kind, so that each lists its objects again. Earlier changes remain valid.
-    pub(super) fn list_again(&mut self, kind: Kind, actions: &mut Vec<Action>) {
-        let is_it = |source: &&Source| source.watched == Watched::Kind(kind);
+    /// Restarts the watches of a class of objects, so that each lists its objects again. Earlier changes remain valid.
+    pub(super) fn list_again(&mut self, watched: &Watched, actions: &mut Vec<Action>) {
+        let is_it = |source: &&Source| source.watched == *watched;
         let sources: Vec<Source> = self.running.iter().filter(is_it).cloned().collect();
         for source in sources {
             self.start(source, actions);
@@ -112,7 +114,7 @@ impl Sources {
         }
     }
 
-    /// Returns whether the Secrets of a namespace, or the shards of its group, are known or not needed.
+    /// Returns whether the Secrets or ConfigMaps of a namespace, or the shards of its group, are known or not needed.
     pub(super) fn knows(&self, watched: &Watched, namespace: &str) -> bool {
         let source = Source { watched: watched.clone(), namespace: Some(namespace.to_owned()) };
         !self.running.contains(&source) || self.listed.contains(&source)
@@ -134,5 +136,5 @@ impl Sources {
 
 /// Returns whether a watch runs only while an object needs it.
 fn is_dynamic(source: &Source) -> bool {
-    matches!(source.watched, Watched::Secrets | Watched::GroupSecrets)
+    matches!(source.watched, Watched::Secrets | Watched::ConfigMaps | Watched::GroupSecrets)
 }

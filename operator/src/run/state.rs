@@ -195,7 +195,10 @@ impl State {
                 }
                 None
             }
-            (Watched::Configs | Watched::Secrets | Watched::GroupSecrets | Watched::Namespaces, _) => None,
+            (
+                Watched::Configs | Watched::Secrets | Watched::ConfigMaps | Watched::GroupSecrets | Watched::Namespaces,
+                _,
+            ) => None,
         };
         match object {
             Some(key) => {
@@ -285,8 +288,8 @@ impl State {
         let Tick { now, time, term, sleeps, groups_waiting } = tick;
         self.now = now;
         self.due();
-        for kind in self.cluster.kinds_to_relist(now) {
-            self.sources.list_again(kind, &mut self.actions);
+        for watched in self.cluster.sources_to_relist(now) {
+            self.sources.list_again(&watched, &mut self.actions);
         }
         if std::mem::take(&mut self.cluster.watches_changed) {
             let foreign = self.foreign_namespaces();

@@ -178,18 +178,23 @@ async fn rights_are_those_of_the_manifests(cluster: &Cluster) -> Result<()> {
         ("ClusterRole", "tamis-operator", "tamis-operator"),
         ("ClusterRole", "tamis-group", "tamis-group"),
         ("ClusterRole", "tamis-secrets", "tamis-secrets"),
+        ("ClusterRole", "tamis-documents", "tamis-documents"),
         ("Role", "tamis-operator", "tamis-operator-lease"),
     ] {
         let (manifest, chart) = (of(&manifests, kind, name)?, of(&chart, kind, ours)?);
         ensure!(manifest == chart, "{kind} {name}:\n{manifest:#?}\n{chart:#?}");
     }
     let manifests = objects(cluster, &fs::read_to_string(root().join("deploy/namespaced/namespace.yaml"))?).await?;
-    let namespaced =
-        [none.as_slice(), &["--set=watchNamespaces={edge},groupNamespaces={edge},secretNamespaces={edge}"]];
+    let namespaces =
+        "--set=watchNamespaces={edge},groupNamespaces={edge},secretNamespaces={edge},documentNamespaces={edge}";
+    let namespaced = [none.as_slice(), &[namespaces]];
     let own = objects(cluster, &cluster.helm(&namespaced.concat()).await?).await?;
-    for (name, ours) in
-        [("tamis-watch", "tamis-operator"), ("tamis-group", "tamis-group"), ("tamis-secrets", "tamis-secrets")]
-    {
+    for (name, ours) in [
+        ("tamis-watch", "tamis-operator"),
+        ("tamis-group", "tamis-group"),
+        ("tamis-secrets", "tamis-secrets"),
+        ("tamis-documents", "tamis-documents"),
+    ] {
         let (manifest, chart) = (of(&manifests, "Role", name)?, of(&own, "Role", ours)?);
         ensure!(manifest == chart, "Role {name}:\n{manifest:#?}\n{chart:#?}");
     }

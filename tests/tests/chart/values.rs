@@ -16,6 +16,7 @@ pub(crate) fn matrix() -> Vec<(&'static str, Value)> {
         "gatewayImage": "registry.example.com:5000/platform/tamis-gateway:1",
         "groupNamespaces": ["edge", "team-a"],
         "secretNamespaces": ["team-a", "team-b"],
+        "documentNamespaces": ["team-b"],
         "controllerName": "example.com/gate",
         "gatewayGroup": {"name": "public", "namespace": "edge", "annotations": {"example.com/for": "partners"}, "spec": {
             "autoscaling": {"minReplicas": 2, "maxReplicas": 4}, "listener": {"port": 80},
@@ -63,7 +64,7 @@ pub(crate) fn matrix() -> Vec<(&'static str, Value)> {
         ("one namespace", json!({"watchNamespaces": [SYSTEM]})),
         (
             "namespaces",
-            json!({"watchNamespaces": ["team-a", "edge"], "groupNamespaces": ["edge"], "secretNamespaces": ["team-a"],
+            json!({"watchNamespaces": ["team-a", "edge"], "groupNamespaces": ["edge"], "secretNamespaces": ["team-a"], "documentNamespaces": ["edge"],
                    "gatewayGroup": {"namespace": "edge"}}),
         ),
         (
@@ -138,6 +139,10 @@ pub(crate) fn refused() -> Vec<(Value, &'static str)> {
         (
             json!({"watchNamespaces": ["team-a"], "secretNamespaces": ["team-b"]}),
             "secretNamespaces: the operator does not watch team-b; add it to watchNamespaces",
+        ),
+        (
+            json!({"watchNamespaces": ["team-a"], "documentNamespaces": ["team-b"]}),
+            "documentNamespaces: the operator does not watch team-b; add it to watchNamespaces",
         ),
         (
             json!({"watchNamespaces": ["team-a"], "groupNamespaces": ["edge"]}),

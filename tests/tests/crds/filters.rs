@@ -188,6 +188,22 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         let text = if text.contains("has an unknown field") { "spec.http.actions.get-issue" } else { text };
         table.push((in_manifest(&filter), text));
     }
+    // Under a tool of a document, by the first of each kind of mistake: the expressions are the same.
+    let odd = json!({ "retain": ["a"] });
+    for (source, spec) in [
+        ("openapi", json!({ "inline": {} })),
+        ("graphql", json!({ "baseUrl": "https://a.example", "inline": "type Query { a: Int }" })),
+    ] {
+        for (tool, at) in [("get-issue", ".get-issue"), ("get.issue", "[\"get.issue\"]")] {
+            let mut manifest = json!({ "version": "1" });
+            manifest[source] = spec.clone();
+            manifest[source]["overrides"] = json!({ tool: { "response": { "filter": odd } } });
+            let said = Box::leak(
+                format!("spec.{source}.overrides{at}.response.filter.retain[0]: `a` is not").into_boxed_str(),
+            );
+            table.push((object("ServiceManifest", "m", &manifest), said));
+        }
+    }
     let odd = object("ToolsFilters", "f", &set(&json!({ "a.b": { "maxItems": -1 } })));
     table.push((odd, "spec.filters.a.b.maxItems: Invalid value: -1"));
     // All mistakes of a sort at once.

@@ -133,7 +133,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         ),
         (
             object("ServiceManifest", "m", &json!({ "version": "1", "graphql": { "baseUrl": "https://a.example" } })),
-            "has no schema; write it into `inline`",
+            "has no schema; name a ConfigMap in `configMapRef`, or write it into `inline`",
         ),
         (
             object(
@@ -141,7 +141,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
                 "m",
                 &json!({ "version": "1", "graphql": { "baseUrl": "https://a.example", "file": "a.graphql" } }),
             ),
-            "a cluster has none; write the schema into `inline`",
+            "a cluster has none; name a ConfigMap in `configMapRef`, or write the schema into `inline`",
         ),
         (
             object("ServiceManifest", "m", &json!({ "version": "1", "openapi": {} })),
@@ -149,7 +149,32 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         ),
         (
             object("ServiceManifest", "m", &json!({ "version": "1", "openapi": { "inline": {}, "file": "a.yaml" } })),
-            "a cluster has none; write the document into `inline`",
+            "a cluster has none; name a ConfigMap in `configMapRef`, or write the document into `inline`",
+        ),
+        (
+            object(
+                "ServiceManifest",
+                "m",
+                &json!({ "version": "1", "openapi": { "inline": {}, "configMapRef": { "name": "a", "key": "b" } } }),
+            ),
+            "must validate one and only one schema (oneOf)",
+        ),
+        (
+            object(
+                "ServiceManifest",
+                "m",
+                &json!({ "version": "1", "openapi": { "configMapRef": { "name": "a", "key": "b/c" } } }),
+            ),
+            "spec.openapi.configMapRef.key",
+        ),
+        (
+            object(
+                "ServiceManifest",
+                "m",
+                &json!({ "version": "1", "graphql": { "baseUrl": "https://a.example", "inline": "type Query { a: Int }",
+                "configMapRef": { "name": "a", "key": "b" } } }),
+            ),
+            "`configMapRef` and `inline` are mutually exclusive; remove one of them",
         ),
         (
             object("ServiceManifest", "m", &json!({ "version": "1", "llm": { "a": 1 } })),

@@ -21,13 +21,24 @@ pub(crate) struct DocumentAt<'n> {
 }
 
 /// A tool, and the operation that it calls.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Converted {
     /// Method and path, or type and field.
     pub(crate) operation: String,
     pub(crate) tool: ServiceTool,
     /// What is not part of the tool, with the reason: optional parameters, or fields that need arguments.
     pub(crate) omitted: Vec<String>,
+}
+
+impl Converted {
+    /// Returns about how many bytes of memory the tool takes.
+    fn weight(&self) -> usize {
+        /// What a tool takes besides its schemas.
+        const REST: usize = 2 << 10;
+        let ServiceTool { input_schema, output_schema, description, .. } = &self.tool;
+        let output = output_schema.as_ref().map_or(0, |schema| schema.as_str().len());
+        REST + input_schema.as_str().len() + output + description.as_ref().map_or(0, String::len)
+    }
 }
 
 /// An operation that becomes no tool.

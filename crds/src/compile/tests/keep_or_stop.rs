@@ -5,7 +5,9 @@ use std::path::Path;
 
 use tamis_config::{Condition, Reason};
 
+use super::config_maps::{API, map, name_it};
 use super::world::{Secret, World, outcome, secret, served};
+use crate::cluster::ConfigMapState;
 use crate::cluster::SecretRole::{Callers, Upstream};
 
 /// A situation, what makes it of the good world, what is served where nothing was served before, and where something was.
@@ -49,6 +51,47 @@ const SECTIONS: &[(&str, &[Row])] = &[
                 |w| w.edit("ServiceManifest", "https://api.example.com", "https://10.0.0.1"),
                 "stop `EgressDenied`",
                 "stop `EgressDenied`",
+            ),
+        ],
+    ),
+    (
+        "Documents in ConfigMaps",
+        &[
+            (
+                "the service comes from a document in a ConfigMap",
+                |w| stored(w, Some(map("api", "api.yaml", API))),
+                "new",
+                "new",
+            ),
+            (
+                "the ConfigMap is missing, or has no label",
+                |w| stored(w, None),
+                "stop `ConfigMapNotFound`",
+                STALE_SERVICE,
+            ),
+            (
+                "the ConfigMap lacks the key",
+                |w| stored(w, Some(map("api", "other.yaml", API))),
+                "stop `ConfigMapNotFound`",
+                STALE_SERVICE,
+            ),
+            (
+                "the operator may not read ConfigMaps of the namespace",
+                |w| stored(w, Some(ConfigMapState::Forbidden)),
+                "stop `ConfigMapNotFound`",
+                STALE_SERVICE,
+            ),
+            (
+                "the document has a mistake, or cannot be unpacked",
+                |w| stored(w, Some(map("api", "api.yaml", "openapi: 1.2.3"))),
+                "stop `InvalidManifest`",
+                STALE_SERVICE,
+            ),
+            (
+                "the quota of the namespace refuses the ConfigMap",
+                |w| stored(w, Some(ConfigMapState::Refused("the quota is used up".to_owned()))),
+                "stop `InvalidManifest`",
+                STALE_SERVICE,
             ),
         ],
     ),
@@ -308,6 +351,12 @@ const SECTIONS: &[(&str, &[Row])] = &[
     ),
 ];
 
+/// Lets the service be described by a key of a ConfigMap, which is in this state.
+fn stored(world: &mut World, state: Option<ConfigMapState>) {
+    name_it(world, "api.yaml");
+    world.config_maps.extend(state.map(|state| ("team-a/api".to_owned(), state)));
+}
+
 const HEAD: &str = "# Keep or stop
 
 This page shows what an exposition serves when something that it needs is broken or missing. A test generates it from the
@@ -323,7 +372,7 @@ stays, even if it was nothing.
 A stopped exposition remembers nothing: when it may be served again, it is compiled from the resources of that time. A tool
 whose filter is broken at that time is not published until the filter is fixed.
 
-`tamis serve` behaves the same, with these differences. It needs no group, no `access` and no labels on Secrets. A broken
+`tamis serve` behaves the same, with these differences. It needs no group, no `access` and no labels on Secrets; ConfigMaps need theirs. A broken
 file keeps its previous content. A broken file without previous content counts as a default set that cannot be read, and its
 expositions answer 503.
 ";
@@ -367,7 +416,10 @@ fn each_situation_keeps_or_stops() {
             for diagnostic in &after.diagnostics {
                 let kind = diagnostic.file.split(' ').next().unwrap_or_default();
                 assert!(diagnostic.file.contains(" team-a/"), "{diagnostic}");
-                assert!(kind.chars().all(char::is_alphabetic) && !diagnostic.message.contains(":1"), "{diagnostic}");
+                // Only the documents of APIs have lines.
+                let is_stored = diagnostic.message.starts_with("ConfigMap team-a/api[api.yaml]:1:");
+                let has_line = diagnostic.message.contains(":1") && !is_stored;
+                assert!(kind.chars().all(char::is_alphabetic) && !has_line, "{diagnostic}");
                 assert!(is_of_the_compiler(diagnostic.reason), "{diagnostic}");
             }
             for stopped in after.snapshot.stopped.values() {

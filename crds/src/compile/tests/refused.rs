@@ -19,12 +19,6 @@ fn what_comes_later_is_refused_by_name_and_place() {
         ("name: n\nversion: 1.0.0\nadapter: command\ncommand_spec: {}\nactions: {}\n".into(), "3:1", "adapter"),
         (spec("ServiceManifest", "version: 1.0.0\n  command: {}"), "6:", "spec.command"),
         (spec("ServiceManifest", "version: 1.0.0\n  grpc: {}"), "6:", "spec.grpc"),
-        (
-            spec("ServiceManifest", "version: 1.0.0\n  graphql: {baseUrl: a, configMapRef: {}}"),
-            "6:",
-            "spec.graphql.configMapRef",
-        ),
-        (spec("ServiceManifest", "version: 1.0.0\n  openapi: {configMapRef: {}}"), "6:", "spec.openapi.configMapRef"),
         (spec("ServiceManifest", "version: 1.0.0\n  llm: {baseUrl: a}"), "6:", "spec.llm"),
         (exposition("access: {jwt: {}}"), "6:", "spec.access.jwt"),
         (spec("ConfigurationPlan", "tls: {}"), "5:", "spec.tls"),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tamis_config::{ExpositionId, Snapshot};
 
 use crate::cluster::{
-    Cluster, DEFAULT_CONTROLLER_NAME, Namespaces, PartState, Parts, SecretFacts, SecretRole, SecretState, Secrets,
+    Cluster, ConfigMapState, ConfigMaps, DEFAULT_CONTROLLER_NAME, Namespaces, PartState, Parts, SecretFacts,
+    SecretRole, SecretState, Secrets,
 };
 use crate::{Compilation, CompileEnv, ObjectName, Part, Resources, compile, read_object};
 
@@ -17,6 +18,8 @@ pub(super) struct World {
     objects: Vec<(&'static str, String, String)>,
     /// By `namespace/name`; what is not here is missing.
     pub(super) secrets: BTreeMap<String, Secret>,
+    /// By `namespace/name`; what is not here is missing.
+    pub(super) config_maps: BTreeMap<String, ConfigMapState>,
     pub(super) namespaces: BTreeMap<String, BTreeMap<String, String>>,
     /// Expositions that are compiled apart, by `namespace/name`.
     pub(super) parts: BTreeMap<String, PartState>,
@@ -50,6 +53,7 @@ impl World {
         let mut world = Self {
             objects: Vec::new(),
             secrets: BTreeMap::new(),
+            config_maps: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             parts: BTreeMap::new(),
             default_group: None,
@@ -132,6 +136,7 @@ impl World {
             controller_name: &self.controller_name,
             namespaces: self,
             secrets: self,
+            config_maps: self,
             parts: self,
         };
         let env = CompileEnv { previous, cluster: Some(cluster), ..CompileEnv::default() };
@@ -154,6 +159,7 @@ impl World {
             controller_name: &self.controller_name,
             namespaces: self,
             secrets: self,
+            config_maps: self,
             parts: self,
         };
         let env = CompileEnv { previous, cluster: Some(cluster), part, ..CompileEnv::default() };
@@ -170,6 +176,12 @@ impl Namespaces for World {
 impl Parts for World {
     fn find(&self, name: &ObjectName) -> PartState {
         self.parts.get(&name.to_string()).cloned().unwrap_or(PartState::Missing)
+    }
+}
+
+impl ConfigMaps for World {
+    fn find(&self, name: &ObjectName) -> ConfigMapState {
+        self.config_maps.get(&name.to_string()).cloned().unwrap_or(ConfigMapState::Missing)
     }
 }
 

@@ -21,6 +21,14 @@ request.resource.resource == 'toolsfilters'
 ? dyn(object.spec.http.actions
   .filter(tool, has(object.spec.http.actions[tool].response) && has(object.spec.http.actions[tool].response.filter))
   .map(tool, {'at': dyn('spec.http.actions.' + tool + '.response.filter'), 'of': dyn(object.spec.http.actions[tool].response.filter)}))
+: has(object.spec.openapi) && has(object.spec.openapi.overrides) && size(object.spec.openapi.overrides) <= MAX_VISITED
+? dyn(object.spec.openapi.overrides
+  .filter(tool, has(object.spec.openapi.overrides[tool].response) && has(object.spec.openapi.overrides[tool].response.filter))
+  .map(tool, {'at': dyn('spec.openapi.overrides' + (tool.matches('^[A-Za-z0-9_/-]+$') ? '.' + tool : '[\"' + tool + '\"]') + '.response.filter'), 'of': dyn(object.spec.openapi.overrides[tool].response.filter)}))
+: has(object.spec.graphql) && has(object.spec.graphql.overrides) && size(object.spec.graphql.overrides) <= MAX_VISITED
+? dyn(object.spec.graphql.overrides
+  .filter(tool, has(object.spec.graphql.overrides[tool].response) && has(object.spec.graphql.overrides[tool].response.filter))
+  .map(tool, {'at': dyn('spec.graphql.overrides' + (tool.matches('^[A-Za-z0-9_/-]+$') ? '.' + tool : '[\"' + tool + '\"]') + '.response.filter'), 'of': dyn(object.spec.graphql.overrides[tool].response.filter)}))
 : dyn([])";
 
 /// The first branch of each filter that is invalid by itself, in the same form. A filter that is not a list is its

@@ -17,6 +17,7 @@ mod text;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use apollo_compiler::ast::{OperationType, Type};
 use apollo_compiler::parser::{LineColumn, Parser};
@@ -59,7 +60,7 @@ pub(crate) struct Source<'n> {
 }
 
 /// What the documents become.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Conversion {
     /// The tools by name: operations, then fields, each in the order of their document.
     pub(crate) tools: IndexMap<String, Converted>,
@@ -75,9 +76,26 @@ pub(crate) struct Conversion {
     pub(crate) findings: Vec<Diagnostic>,
 }
 
+impl super::super::conversions::Conversion for Conversion {
+    fn findings(&self) -> &[Diagnostic] {
+        &self.findings
+    }
+
+    fn weight(&self) -> usize {
+        /// How many times the bytes of its text a schema takes.
+        const PARSED: usize = 10;
+        let names: usize = self.names.iter().map(String::len).sum();
+        let schema = self.queries.as_ref().map_or(0, |queries| queries.bytes * PARSED);
+        names + schema + self.tools.values().map(Converted::weight).sum::<usize>()
+    }
+}
+
 /// Makes the queries of tools that are made of fields.
+#[derive(Clone)]
 pub(crate) struct Queries {
-    schema: Valid<Schema>,
+    schema: Arc<Valid<Schema>>,
+    /// The bytes of the text of the schema.
+    bytes: usize,
     /// The type that the field returns, and the query up to the selection, by tool.
     tools: HashMap<String, (Type, String)>,
 }
@@ -165,7 +183,7 @@ pub(crate) fn convert(source: Source<'_>, selection: Selection<'_>) -> Conversio
         let message = format!("the schemas and queries of the tools have more than {} MiB", MAX_BYTES >> 20);
         conversion.findings.push(text.error(None, message, "select fewer with `fields.include`"));
     }
-    conversion.queries = Some(Queries { schema, tools: queries });
+    conversion.queries = Some(Queries { schema: Arc::new(schema), bytes: text.text.len(), tools: queries });
     conversion
 }
 

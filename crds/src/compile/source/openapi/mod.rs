@@ -38,7 +38,7 @@ const MAX_BYTES: usize = 16 << 20;
 const REPORTED: usize = 10;
 
 /// What a document becomes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Conversion {
     /// The URL of the document's first server.
     pub(crate) base_url: Option<String>,
@@ -52,6 +52,17 @@ pub(crate) struct Conversion {
     pub(crate) names: Vec<String>,
     /// The findings, errors among them.
     pub(crate) findings: Vec<Diagnostic>,
+}
+
+impl super::super::conversions::Conversion for Conversion {
+    fn findings(&self) -> &[Diagnostic] {
+        &self.findings
+    }
+
+    fn weight(&self) -> usize {
+        let names: usize = self.names.iter().map(String::len).sum();
+        names + self.tools.values().map(Converted::weight).sum::<usize>()
+    }
 }
 
 /// Converts the selected operations of a document. `auth`: how the service is authenticated. `needs_server`: whether the URL of
