@@ -16,7 +16,7 @@ use super::credentials::ACCOUNT_HEADERS;
 use super::custom::CustomToolsIndex;
 use super::source::graphql::Queries;
 use super::unusable::Unusables;
-use super::{CompileEnv, action, auth, duplicate_names, graphql, mcp, openapi, size};
+use super::{CompileEnv, action, auth, command, duplicate_names, graphql, mcp, openapi, size};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{
@@ -64,7 +64,7 @@ impl Service<'_> {
         match self.resource.spec.source() {
             Some(SourceSpec::Mcp(mcp)) => mcp.follow != Some(true),
             Some(SourceSpec::OpenApi(_) | SourceSpec::GraphQl(_)) => self.converted.is_some(),
-            Some(SourceSpec::Http(_)) | None => true,
+            Some(SourceSpec::Http(_) | SourceSpec::Command(_) | SourceSpec::AppleScript(_)) | None => true,
         }
     }
 
@@ -89,7 +89,10 @@ impl Service<'_> {
                 let name = override_of(overrides, tool).map_or(tool, |(name, _)| name);
                 FieldPath::spec([source, "overrides", name, "response", "filter"])
             }
-            None => FieldPath::spec(["http", "actions", tool, "response", "filter"]),
+            None => {
+                let source = self.resource.spec.source().map_or("http", SourceSpec::field);
+                FieldPath::spec([source, "actions", tool, "response", "filter"])
+            }
         }
     }
 
@@ -241,8 +244,10 @@ fn document<'s>(
                 (Source::Http(nowhere()), IndexMap::new())
             }
         },
+        Some(SourceSpec::Command(program)) => command::compile(program, env, sink),
+        Some(SourceSpec::AppleScript(scripts)) => command::compile_scripts(scripts, command::ON_MACOS, env, sink),
         None => {
-            let remedy = "add `http`, `mcp`, `openapi` or `graphql`, the only ones implemented yet";
+            let remedy = "add `http`, `mcp`, `openapi`, `graphql`, `command` or `appleScript`";
             sink.because(Reason::UnsupportedSource).error(&FieldPath::spec([]), "has no source", remedy);
             (Source::Http(nowhere()), IndexMap::new())
         }
