@@ -326,12 +326,15 @@ impl Flight<'_> {
     }
 
     /// Reads what the program printed: here if it is little, otherwise off the serving threads.
-    async fn read(&self, printed: Bytes, deadline: Instant) -> Result<super::Output, UpstreamError> {
+    async fn read(&mut self, printed: Bytes, deadline: Instant) -> Result<super::Output, UpstreamError> {
         let (bytes, reading) = (printed.len(), self.action.reading.clone());
         if bytes <= LIGHT_READ {
             return reading.read(printed);
         }
+        // The list of several lines is a copy, and exists next to them for a while.
+        self.context.memory.take(bytes as u64).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: true })?;
         let done = self.context.offload.run(Work::Upstream, deadline, None, move |_| reading.read(printed)).await;
+        self.context.memory.release(bytes as u64);
         done.map_err(|not_run| match not_run {
             NotRun::Overdue => UpstreamError::Timeout { sent: true },
             NotRun::Exhausted => UpstreamError::Exhausted { sent: true },

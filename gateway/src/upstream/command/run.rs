@@ -111,7 +111,7 @@ pub(super) async fn run(
     let mut buffer = Buffer::new(memory, None).await.map_err(exhausted(true))?;
     let mut search = needles.map(|needles| Box::new(Search::new(needles)));
     let (mut output_open, mut error_open, mut how) = (true, true, None);
-    let (mut chunk, mut piece) = (BytesMut::new(), vec![0; LAST_WORDS]);
+    let (mut chunk, mut piece) = (BytesMut::with_capacity(CHUNK), vec![0; LAST_WORDS]);
     let (mut last_words, mut error_bytes) = (Vec::new(), 0);
     let mut write = std::pin::pin!(write(stdin, input));
     let mut is_written = false;
