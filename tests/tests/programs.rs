@@ -96,8 +96,8 @@ async fn the_example_is_filtered_audited_and_counted() -> Result<()> {
         let mut client = Client::connect(sdk, era, &gateway.target("git-partner")).await.context(said.clone())?;
         let result = client.result("log", json!({"max_count": 1})).await?;
         let list: Vec<Value> = serde_json::from_str(result["content"][0]["text"].as_str().context("no text")?)?;
-        let members: Vec<_> = list[0].as_object().context("an object")?.keys().collect();
-        assert_eq!((list.len(), members), (1, vec!["commit", "subject"]), "{said}: {result}");
+        let members = list[0].as_object().context("an object")?;
+        assert!(list.len() == 1 && members.keys().eq(["commit", "subject"]), "{said}: {result}");
     }
     let rpc = |name: &str| Rpc::new(&gateway.endpoint(name), Era::Modern);
     let (internal, partner) = (rpc("git-internal")?, rpc("git-partner")?);
@@ -164,12 +164,45 @@ async fn whatever_an_argument_says_program_and_places_stay() -> Result<()> {
     let hex = |word: &str| word.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
     let long = "x".repeat(100_000);
     let hostile = [
-        "-", "--", "-rf", "--output=/etc/passwd", "--json", "=x", "a=b", "a\nb", "\n-x", "", " ", "; id", "$(id)", "`id`", "$HOME",
-        "*", "?", "[a-z]", "~", "'", "\"", "\\", "| cat", "&", "> out", "\u{202e}", "@/etc/passwd", "%s%n", "\u{1b}[0m", &long,
+        "-",
+        "--",
+        "-rf",
+        "--output=/etc/passwd",
+        "--json",
+        "=x",
+        "a=b",
+        "a\nb",
+        "\n-x",
+        "",
+        " ",
+        "; id",
+        "$(id)",
+        "`id`",
+        "$HOME",
+        "*",
+        "?",
+        "[a-z]",
+        "~",
+        "'",
+        "\"",
+        "\\",
+        "| cat",
+        "&",
+        "> out",
+        "\u{202e}",
+        "@/etc/passwd",
+        "%s%n",
+        "\u{1b}[0m",
+        &long,
     ];
     for value in hostile {
         let refused = |name: &str| {
-            (true, format!("Invalid arguments: argument `{name}` begins with `-`, so that the program would read it as an option"))
+            (
+                true,
+                format!(
+                    "Invalid arguments: argument `{name}` begins with `-`, so that the program would read it as an option"
+                ),
+            )
         };
         for (tool, argument, words) in [
             ("plain", "a", vec!["fixed", value, "--json"]),
@@ -215,7 +248,8 @@ fn limits_hold_from_the_first_instruction() -> Result<()> {
     let output = limited((memory, 64, cpu), "cat /proc/self/limits")?;
     let limits = String::from_utf8(output.stdout)?;
     let line = |name: &str| {
-        let line = limits.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("{name}: {limits}"))?;
+        let line =
+            limits.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("{name}: {limits}"))?;
         Ok::<_, anyhow::Error>(line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     };
     assert_eq!(line("Max data size")?[..2], ["67108864", "67108864"]);
@@ -290,7 +324,10 @@ async fn programs_end_with_their_gateway_and_with_their_permission() -> Result<(
         "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: sleeper}}\nspec:\n  version: 1.0.0\n  command:\n    \
          executable: {sleeper}\n    jsonFlag: none\n    actions: {{sleep: {{args: {{mark: {{type: string, style: positional}}}}}}}}\n"
     );
-    folder.write("manifest.yaml", &[&manifest[..], &exposition("sleeper", "sleeper", ", filters: [], limits: {timeout: 5m}")].concat())?;
+    folder.write(
+        "manifest.yaml",
+        &[&manifest[..], &exposition("sleeper", "sleeper", ", filters: [], limits: {timeout: 5m}")].concat(),
+    )?;
     folder.write("group.yaml", GROUP)?;
     let gateway = Gateway::start(folder.path()).await?;
     let started = async |mark: &str, gateway: &Gateway| -> Result<String> {
@@ -318,7 +355,8 @@ async fn programs_end_with_their_gateway_and_with_their_permission() -> Result<(
 
     // Without permission nothing is served, and nothing starts.
     folder.replace("group.yaml", &GROUP.replace("true", "false"))?;
-    let output = Command::new(binary("tamis")?).arg("serve").arg(folder.path()).args(["--listen", "127.0.0.1:0"]).output()?;
+    let output =
+        Command::new(binary("tamis")?).arg("serve").arg(folder.path()).args(["--listen", "127.0.0.1:0"]).output()?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && text.contains("programs are not enabled"), "{text}");
     Ok(())
@@ -357,17 +395,21 @@ async fn kimbaps_manifests_are_served_and_imported() -> Result<()> {
     let hub = program(
         &folder,
         "hub",
-        "#!/bin/sh\nprintf '{\"id\":1,\"words\":\"%s\",\"secret\":%d}\\n{\"id\":2}\\n' \"$*\" ${#KIMBAP_CREDENTIAL_HUB_API_TOKEN}\n",
+        r#"#!/bin/sh
+words=$(printf %s "$*" | tr '"' "'")
+printf '{"id":1,"words":"%s","secret":%d}\n{"id":2}\n' "$words" ${#KIMBAP_CREDENTIAL_HUB_API_TOKEN}
+"#,
     )?;
     let manifest = fs::read_to_string(root().join("crds/src/read/kimbap_command.yaml"))?;
     let manifest = manifest.replace("executable: hub", &format!("executable: {hub}"));
     let manifest = manifest.replace("/srv/repo", folder.path().to_str().context("the path is not UTF-8")?);
-    let manifest = manifest.replace("type: array, filter: {select: {id: id}, max_items: 5}, compact: {item: \"#{{.id}}\"}", "type: array");
+    let manifest = manifest
+        .replace("type: array, filter: {select: {id: id}, max_items: 5}, compact: {item: \"#{{.id}}\"}", "type: array");
     folder.write("hub.yaml", &manifest)?;
     folder.write("more.yaml", &[GROUP, &exposition("hub", "hub", ", filters: []")].concat())?;
     let credential = ("TAMIS_SECRET_HUB_API_TOKEN".to_owned(), TOKEN.to_owned());
     let options = Options { environment: vec![credential], ..Options::default() };
-    let words = "issue list --all acme --state open --with-comments --draft true --labels [\"a\",\"-b\"]";
+    let words = "issue list --all acme --state open --with-comments --draft true --labels ['a','-b']";
     let arguments = json!({"repo_name": "acme", "with_comments": true, "draft": true, "labels": ["a", "-b"]});
     let expected = json!([{"id": 1, "words": words, "secret": TOKEN.len()}, {"id": 2}]);
     let gateway = Gateway::with(folder.path(), &options).await?;
@@ -377,7 +419,9 @@ async fn kimbaps_manifests_are_served_and_imported() -> Result<()> {
     drop(gateway);
 
     // The imported document is the same service.
-    let tamis = |arguments: &[&str]| Command::new(binary("tamis")?).args(arguments).current_dir(folder.path()).output().context("tamis");
+    let tamis = |arguments: &[&str]| {
+        Command::new(binary("tamis")?).args(arguments).current_dir(folder.path()).output().context("tamis")
+    };
     let output = tamis(&["import", "kimbap", "hub.yaml"])?;
     let imported = String::from_utf8(output.stdout)?;
     assert!(output.status.success() && imported.contains("executable:"), "{}", String::from_utf8_lossy(&output.stderr));
@@ -393,7 +437,11 @@ async fn kimbaps_manifests_are_served_and_imported() -> Result<()> {
     let scripts = root().join("crds/src/read/kimbap_applescript.yaml");
     let output = tamis(&["import", "kimbap", scripts.to_str().context("the path is not UTF-8")?])?;
     let imported = String::from_utf8(output.stdout)?;
-    assert!(output.status.success() && imported.contains("appleScript:"), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && imported.contains("appleScript:"),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     if !cfg!(target_os = "macos") {
         folder.write("notes.yaml", &imported)?;
         let output = tamis(&["validate", "notes.yaml"])?;
