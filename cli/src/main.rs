@@ -93,6 +93,11 @@ impl Command {
 }
 
 fn main() -> ExitCode {
+    // Before anything else: this process may be about to become another program.
+    if let Err(error) = tamis_gateway::programs::Limits::run(std::env::args_os().skip(1)) {
+        eprintln!("{error}");
+        return ExitCode::from(127);
+    }
     let cli = Cli::parse();
     logging::init(&cli.log, cli.command.log_level());
     let outcome = match &cli.command {

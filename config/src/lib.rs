@@ -9,6 +9,7 @@ pub mod addresses;
 mod allowed_use;
 pub mod bundle;
 pub mod carrier;
+mod command;
 mod content;
 mod exposition;
 pub mod group_keys;
@@ -28,6 +29,7 @@ mod watch;
 pub use allowed_use::{AllowedUse, CredentialUse, InvalidUse, parse_uses};
 pub use bundle::{BundleDocument, BundleLimits, BundlePart};
 pub use carrier::{ExpositionPayload, GatewayConfig, GatewayConfigSpec, PayloadKind, StopDocument};
+pub use command::{CommandArgument, CommandCall, CommandLimits, CommandSource, CommandStyle};
 pub use content::{
     PromptArgument, PromptMessage, PromptRole, PublishedContent, ResourceContent, ResourceInfo, ServiceContent,
     ServicePrompt, ServiceResource, ServiceTemplate,

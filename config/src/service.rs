@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tamis_engine::{JsonText, ResponseType};
 
-use crate::{RequestTemplate, ServiceContent};
+use crate::{CommandCall, CommandSource, RequestTemplate, ServiceContent};
 
 /// SHA-256 of a service document's JSON, in lower-case hex: its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -76,7 +76,7 @@ impl ServiceDocument {
             Source::Http(HttpSource { base_url, auth: _ }) => vec![base_url],
             Source::Mcp(McpSource { url, .. }) => vec![url],
             // What a program connects to is not known.
-            Source::Program(_) => Vec::new(),
+            Source::Program(_) | Source::Command(_) => Vec::new(),
         }
     }
 
@@ -85,7 +85,7 @@ impl ServiceDocument {
     pub fn followed(&self) -> Option<&McpSource> {
         match &self.source {
             Source::Mcp(source) if source.follow => Some(source),
-            Source::Http(_) | Source::Mcp(_) | Source::Program(_) => None,
+            Source::Http(_) | Source::Mcp(_) | Source::Program(_) | Source::Command(_) => None,
         }
     }
 
@@ -135,11 +135,11 @@ impl ServiceDocument {
                 Some(SentCredential { auth, credential, base_url, path, headers, has_cookies: !cookies.is_empty() })
             }
             (Source::Mcp(source), Call::Mcp(_)) => source.sent_credential(),
-            // A document whose calls are not of the kind of its source is not loaded.
-            (Source::Http(_), Call::Mcp(_)) | (Source::Mcp(_) | Source::Program(_), Call::Http(_)) => None,
             // A program gets its credentials when it starts.
-            (Source::Program(_), Call::Mcp(_)) => None,
-            (Source::Http(_) | Source::Mcp(_) | Source::Program(_), Call::Alias(_)) => None,
+            (Source::Program(_) | Source::Command(_), _) | (_, Call::Command(_)) => None,
+            // A document whose calls are not of the kind of its source is not loaded.
+            (Source::Http(_), Call::Mcp(_)) | (Source::Mcp(_), Call::Http(_)) => None,
+            (Source::Http(_) | Source::Mcp(_), Call::Alias(_)) => None,
         }
     }
 }
@@ -150,7 +150,8 @@ impl ServiceDocument {
     #[must_use]
     pub fn credentials<'d>(&'d self, tool: &'d ServiceTool) -> Vec<&'d CredentialRef> {
         match &self.source {
-            Source::Program(ProgramSource { command: _, env: _, secret_env }) => secret_env.values().collect(),
+            Source::Program(ProgramSource { command: _, env: _, secret_env })
+            | Source::Command(CommandSource { secret_env, .. }) => secret_env.values().collect(),
             Source::Http(_) | Source::Mcp(_) => {
                 self.sent_credential(tool).map(|sent| sent.credential).into_iter().collect()
             }
@@ -185,6 +186,8 @@ pub enum Source {
     Mcp(McpSource),
     /// An MCP server that is a program. Only `tamis serve` runs programs.
     Program(ProgramSource),
+    /// A program that is started for each call. Only `tamis serve` runs programs.
+    Command(CommandSource),
 }
 
 /// An MCP server that is a program, which speaks over its standard input and output. Its tools are pinned as those of an
@@ -335,7 +338,7 @@ impl ServiceTool {
     #[must_use]
     pub fn alias(&self) -> Option<&Alias> {
         match &self.call {
-            Call::Http(_) | Call::Mcp(_) => None,
+            Call::Http(_) | Call::Mcp(_) | Call::Command(_) => None,
             Call::Alias(alias) => Some(alias),
         }
     }
@@ -351,6 +354,8 @@ pub enum Call {
     Alias(Alias),
     /// Calls a tool of an MCP server.
     Mcp(McpCall),
+    /// Runs a program.
+    Command(Box<CommandCall>),
 }
 
 /// A call of a tool of an MCP server. Title, description, input schema and output schema that the server must list are

@@ -90,6 +90,10 @@ fn a_service_carries_the_lowest_version_that_expresses_it() {
     let follow = json!({"mcp": {"url": "https://a.example/mcp", "follow": true}});
     let headers = json!({"mcp": {"url": "https://a.example/mcp", "headers": {"x-team": "a"}}});
     let program = json!({"program": {"command": ["a"], "env": ["B"], "secretEnv": {"C": {"name": "s", "key": "k"}}}});
+    let command = json!({"command": {"executable": "a", "env": ["B*"], "envInject": {"C": "d"}, "workingDir": "/", "limits": {
+        "timeoutMs": 1, "outputBytes": 2, "processes": 3, "memoryBytes": 4,
+    }}});
+    let run = json!({"command": {"words": ["a"], "arguments": {"b": {"style": "joined", "flag": "--b"}}, "successCodes": [0]}});
     let (get, alias) = (json!({"http": {"method": "GET", "path": "/"}}), json!({"alias": {"tool": "get"}}));
     let call = json!({"mcp": {"tool": "get", "annotations": {"readOnlyHint": true}}});
     for (version, source, calls) in [
@@ -101,6 +105,8 @@ fn a_service_carries_the_lowest_version_that_expresses_it() {
         (3, &mcp, vec![&alias, &call]),
         (3, &http, vec![&get, &call]),
         (4, &program, vec![&call]),
+        (4, &command, vec![]),
+        (4, &command, vec![&run]),
         (1, &http, vec![&json!({"http": {"method": "GET", "path": "/", "request": {"styles": {"a": "comma"}}}})]),
         (4, &http, vec![&json!({"http": {"method": "GET", "path": "/", "request": {"styles": {"a": "pipe"}}}})]),
         (4, &http, vec![&json!({"http": {"method": "GET", "path": "/", "request": {"separators": {"a": ","}}}})]),

@@ -34,6 +34,7 @@ pub const WITHOUT_CLUSTER: &[&str] = &[
     "docs/bundles.md",
     "docs/prompts-resources.md",
     "docs/mcp-programs.md",
+    "docs/programs.md",
     "docs/openapi.md",
     "docs/graphql.md",
 ];

@@ -152,7 +152,12 @@ impl Preparation {
             Credentials::Given(credentials) => credentials,
         });
         // An exposition of a program is compiled only if the group enables programs.
-        options.client = ClientOptions { egress: settings::egress(group)?, programs: true, ..ClientOptions::default() };
+        options.client = ClientOptions {
+            egress: settings::egress(group)?,
+            programs: true,
+            limiter: tamis_gateway::programs::limiter(),
+            ..ClientOptions::default()
+        };
         options.limits = settings::limits(group, self.memory);
         options.workers = settings::workers(group, self.workers);
         options.audit_log = self.audit_log;

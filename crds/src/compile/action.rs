@@ -36,7 +36,7 @@ pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSi
     let risk = risk(spec, &method);
     ServiceTool {
         title: spec.title.clone(),
-        description: description(spec),
+        description: described(spec.description.as_deref(), &spec.warnings),
         input_schema: args::input_schema(&spec.args),
         output_schema: None,
         response_type: spec.response.as_ref().and_then(|r| r.kind),
@@ -63,9 +63,10 @@ pub(super) fn compile(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSi
     }
 }
 
-fn description(spec: &ActionSpec) -> Option<String> {
-    let warnings = spec.warnings.iter().map(|warning| format!("Warning: {warning}"));
-    let parts: Vec<String> = spec.description.iter().cloned().chain(warnings).collect();
+/// Returns the description of a tool together with its warnings.
+pub(super) fn described(description: Option<&str>, warnings: &[String]) -> Option<String> {
+    let warnings = warnings.iter().map(|warning| format!("Warning: {warning}"));
+    let parts: Vec<String> = description.into_iter().map(str::to_owned).chain(warnings).collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
@@ -210,7 +211,8 @@ pub(super) fn extract(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSi
     Some(extract.clone())
 }
 
-fn dotted(path: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
+/// Checks the path of a part of an output.
+pub(super) fn dotted(path: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     if path.starts_with('/') {
         sink.error(at, "expected a dotted path, found a pointer", "write data.items, not /data/items");
     } else if path.split('.').any(str::is_empty) {
@@ -220,13 +222,7 @@ fn dotted(path: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
 
 pub(super) fn retry(spec: &ActionSpec, risk: Risk, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> Option<Retry> {
     let retry = spec.retry.as_ref()?;
-    if !(1..=10).contains(&retry.max_attempts) {
-        sink.error(&at.key("maxAttempts"), format!("{} is out of range", retry.max_attempts), "write 1 to 10");
-    }
-    let backoff_ms = retry.backoff_ms.unwrap_or(1_000);
-    if backoff_ms > 60_000 {
-        sink.error(&at.key("backoffMs"), format!("{backoff_ms} exceeds one minute"), "write at most 60000");
-    }
+    let backoff_ms = attempts(retry.max_attempts, retry.backoff_ms, at, sink);
     let retry_on = retry.retry_on.clone().unwrap_or_else(|| vec![429, 502, 503, 504]);
     for (index, status) in retry_on.iter().enumerate().filter(|(_, status)| !(400..=599).contains(*status)) {
         let at = at.key("retryOn").index(index);
@@ -236,6 +232,23 @@ pub(super) fn retry(spec: &ActionSpec, risk: Risk, at: &FieldPath, sink: &mut Di
         sink.warning(at, "a call that changes something may be executed twice", "remove it, or set `idempotent: true`");
     }
     Some(Retry { max_attempts: retry.max_attempts, backoff_ms, retry_on })
+}
+
+/// Checks how often something is attempted, and returns the backoff.
+pub(super) fn attempts(
+    max_attempts: u32,
+    backoff_ms: Option<u64>,
+    at: &FieldPath,
+    sink: &mut DiagnosticSink<'_>,
+) -> u64 {
+    if !(1..=10).contains(&max_attempts) {
+        sink.error(&at.key("maxAttempts"), format!("{max_attempts} is out of range"), "write 1 to 10");
+    }
+    let backoff_ms = backoff_ms.unwrap_or(1_000);
+    if backoff_ms > 60_000 {
+        sink.error(&at.key("backoffMs"), format!("{backoff_ms} exceeds one minute"), "write at most 60000");
+    }
+    backoff_ms
 }
 
 pub(super) fn pagination(

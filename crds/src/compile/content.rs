@@ -98,6 +98,12 @@ impl<'r> ContentIndex<'r> {
                 diagnostics.push(bound.origin.error(&at.key(template), message, remedy));
                 continue;
             }
+            if let (Source::Command(_), Some((template, _))) = (&document.source, bound.spec.resource_templates.first())
+            {
+                let message = "a template is read by HTTP, and the service is a program";
+                diagnostics.push(bound.origin.error(&at.key(template), message, "remove it"));
+                continue;
+            }
             let to = &mut document.content.templates;
             adding.add((bound, &bound.spec.resource_templates), to, &at, resources::template, diagnostics);
         }

@@ -15,7 +15,8 @@ use super::plan::Plans;
 use super::service::{Service, Services};
 use super::unusable::Unusables;
 use super::{
-    Compilation, CompileEnv, Degraded, access, bundle, content, credentials, duplicate_names, egress, mcp, size, stale,
+    Compilation, CompileEnv, Degraded, access, bundle, command, content, credentials, duplicate_names, egress, mcp,
+    size, stale,
 };
 use crate::origin::FieldPath;
 use crate::plain::plain;
@@ -90,8 +91,9 @@ pub(super) fn all<'r>(
             open: Vec::new(),
         };
         // While the group cannot be read, what runs keeps running.
-        let is_served = floor
-            .is_some_and(|_| previous.is_some_and(|previous| matches!(previous.service.source, Source::Program(_))));
+        let is_served = floor.is_some_and(|_| {
+            previous.is_some_and(|previous| matches!(previous.service.source, Source::Program(_) | Source::Command(_)))
+        });
         match exposer.expose(&id, group, is_served) {
             Ok((document, service)) => {
                 let degraded = exposer.degraded;
@@ -286,6 +288,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
         let path = FieldPath::spec([field]);
         mcp::check_program(&document, group.map(|group| &group.spec), is_served, &path)?;
         if let Planned::Named(_, plan) = &plan {
+            command::check_plan(&document, plan, &FieldPath::spec(["configurationPlan"]))?;
             mcp::check_plan(&document, plan, &FieldPath::spec(["configurationPlan"]))?;
         }
         if let (Some(group), Some(_)) = (group, &env.cluster) {

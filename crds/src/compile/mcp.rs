@@ -9,10 +9,10 @@ use tamis_engine::JsonText;
 use tamis_schema::Patterns;
 
 use super::CompileEnv;
+use super::environment::{self, Environment};
 use super::expose::Stop;
 use super::service::{base_url, tool_name};
 use super::{auth, schema};
-use crate::definitions::MAX_WORDS;
 use crate::origin::FieldPath;
 use crate::resources::{AuthSpec, ConfigurationPlanSpec, GatewayGroupSpec, McpSpec, McpToolSpec, SecretKeyRef};
 use crate::sink::DiagnosticSink;
@@ -97,11 +97,6 @@ fn server(
     McpSource { url: url.to_owned(), auth, follow, headers: IndexMap::new() }
 }
 
-/// The most bytes of one argument.
-const MAX_WORD: usize = 4096;
-/// What the names of variables that hold credentials of the gateway begin with.
-const CREDENTIALS: &str = "TAMIS_SECRET_";
-
 fn program(
     command: &[String],
     variables: &[String],
@@ -113,58 +108,9 @@ fn program(
     if command.first().is_none_or(|program| program.trim().is_empty()) {
         sink.error(&path, "names no program", "write [PROGRAM, ARGUMENT, ..]");
     }
-    if command.len() > MAX_WORDS as usize {
-        sink.error(
-            &path,
-            format!("has {} entries, more than the limit of {MAX_WORDS}", command.len()),
-            "write a script",
-        );
-    }
-    for (index, word) in command.iter().enumerate() {
-        if word.len() > MAX_WORD || word.contains('\0') {
-            sink.error(
-                &path.index(index),
-                format!("must have at most {MAX_WORD} bytes, none of them zero"),
-                "shorten it",
-            );
-        }
-    }
-    for (field, count) in [("env", variables.len()), ("secretEnv", secret_env.len())] {
-        if count > MAX_WORDS as usize {
-            sink.error(
-                &at.key(field),
-                format!("has {count} entries, more than the limit of {MAX_WORDS}"),
-                "remove some",
-            );
-        }
-    }
-    for (index, name) in variables.iter().enumerate() {
-        let path = at.key("env").index(index);
-        variable(name, &path, sink);
-        if name.starts_with(CREDENTIALS) {
-            let remedy = "name the Secret in `secretEnv`, under the variable that the program reads";
-            sink.error(&path, "is a credential of the gateway", remedy);
-        }
-        if variables[..index].contains(name) || secret_env.contains_key(name) {
-            sink.error(&path, "occurs twice", "remove one of them");
-        }
-    }
-    let path = at.key("secretEnv");
-    let secret = |(name, secret): (&String, &SecretKeyRef)| {
-        let path = path.key(name);
-        variable(name, &path, sink);
-        (name.clone(), auth::secret(secret, &path, sink))
-    };
-    let secret_env = secret_env.iter().map(secret).collect();
+    environment::words(command, &path, sink);
+    let secret_env = Environment { env: variables, inject: None, secret_env, patterns: false }.check(at, sink);
     ProgramSource { command: command.to_vec(), env: variables.to_vec(), secret_env }
-}
-
-/// Checks the name of an environment variable.
-fn variable(name: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
-    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if !starts || name.len() > 128 || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-        sink.error(at, "is not the name of a variable", "use 1 to 128 of A-Z a-z 0-9 _");
-    }
 }
 
 /// Stops an exposition whose service is a program, unless programs may run.
@@ -174,7 +120,7 @@ pub(super) fn check_program(
     is_served: bool,
     path: &FieldPath,
 ) -> Result<(), Stop> {
-    let Source::Program(_) = &document.source else { return Ok(()) };
+    let (Source::Program(_) | Source::Command(_)) = &document.source else { return Ok(()) };
     if is_served || group.is_some_and(GatewayGroupSpec::enables_programs) {
         return Ok(());
     }
@@ -264,13 +210,6 @@ pub(super) fn check_plan(
     plan: &ConfigurationPlanSpec,
     path: &FieldPath,
 ) -> Result<(), Stop> {
-    if let Source::Program(_) = &document.source
-        && (plan.endpoint.is_some() || plan.auth.is_some() || plan.headers.is_some())
-    {
-        let message = "the plan changes requests, and a program gets none";
-        let remedy = "remove `endpoint`, `auth` and `headers` from the plan, or use a plan without them";
-        return Err(Stop::new(Reason::InvalidManifest, path.clone(), message, remedy));
-    }
     let Source::Mcp(McpSource { auth, headers, .. }) = &document.source else { return Ok(()) };
     let stop = |message: String, remedy: &str| Err(Stop::new(Reason::InvalidManifest, path.clone(), message, remedy));
     if let Some(name) = headers.keys().find(|name| is_of_protocol(&name.to_ascii_lowercase())) {

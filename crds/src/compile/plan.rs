@@ -87,7 +87,7 @@ impl Plan<'_> {
                 }
             }
             // Has none of both. A plan with either stops the exposition.
-            Source::Program(_) => {}
+            Source::Program(_) | Source::Command(_) => {}
         }
         if let (Source::Mcp(source), Some(headers)) = (&mut document.source, &spec.headers) {
             merge(&mut source.headers, headers);
@@ -106,8 +106,8 @@ impl Plan<'_> {
                 }
                 // The wrapped tool of an alias is changed itself.
                 Call::Alias(_) => {}
-                // Has nothing of its own: the headers are those of the source.
-                Call::Mcp(_) => {}
+                // Has nothing of its own: the headers are those of the source, and a program gets none.
+                Call::Mcp(_) | Call::Command(_) => {}
             }
         }
     }

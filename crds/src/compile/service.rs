@@ -17,7 +17,7 @@ use super::custom::CustomToolsIndex;
 use super::documents::Library;
 use super::source::graphql::Queries;
 use super::unusable::Unusables;
-use super::{CompileEnv, action, auth, duplicate_names, graphql, mcp, openapi, size};
+use super::{CompileEnv, action, auth, command, duplicate_names, graphql, mcp, openapi, size};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{
@@ -66,7 +66,7 @@ impl Service<'_> {
         match self.resource.spec.source() {
             Some(SourceSpec::Mcp(mcp)) => mcp.follow != Some(true),
             Some(SourceSpec::OpenApi(_) | SourceSpec::GraphQl(_)) => self.converted.is_some(),
-            Some(SourceSpec::Http(_)) | None => true,
+            Some(SourceSpec::Http(_) | SourceSpec::Command(_) | SourceSpec::AppleScript(_)) | None => true,
         }
     }
 
@@ -91,7 +91,10 @@ impl Service<'_> {
                 let name = override_of(overrides, tool).map_or(tool, |(name, _)| name);
                 FieldPath::spec([source, "overrides", name, "response", "filter"])
             }
-            None => FieldPath::spec(["http", "actions", tool, "response", "filter"]),
+            None => {
+                let source = self.resource.spec.source().map_or("http", SourceSpec::field);
+                FieldPath::spec([source, "actions", tool, "response", "filter"])
+            }
         }
     }
 
@@ -252,8 +255,12 @@ fn document<'s>(
                 (Source::Http(nowhere()), IndexMap::new())
             }
         },
+        Some(SourceSpec::Command(program)) => command::compile(program, library.env, sink),
+        Some(SourceSpec::AppleScript(scripts)) => {
+            command::compile_scripts(scripts, command::ON_MACOS, library.env, sink)
+        }
         None => {
-            let remedy = "add `http`, `mcp`, `openapi` or `graphql`, the only ones implemented yet";
+            let remedy = "add `http`, `mcp`, `openapi`, `graphql`, `command` or `appleScript`";
             sink.because(Reason::UnsupportedSource).error(&FieldPath::spec([]), "has no source", remedy);
             (Source::Http(nowhere()), IndexMap::new())
         }

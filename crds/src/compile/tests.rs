@@ -12,6 +12,7 @@ mod answers;
 mod bounds;
 mod bundle;
 mod cluster;
+mod command;
 mod config_maps;
 mod content;
 mod derived;

@@ -193,10 +193,7 @@ fn manifest() -> Vec<(&'static str, Json)> {
     vec![
         (
             "ServiceManifestSpec",
-            rules([(
-                sources,
-                "must have exactly one source; set `http`, `mcp`, `openapi` or `graphql`, the only ones implemented yet",
-            )]),
+            rules([(sources, "must have exactly one source; set `http`, `mcp`, `openapi` or `graphql`")]),
         ),
         ("ServiceManifestSpec.name", text(MAX_NAME)),
         ("ServiceManifestSpec.version", text(MAX_NAME)),

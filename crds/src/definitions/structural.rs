@@ -21,9 +21,10 @@ const UNIT: &str = "x-tamis-unit";
 
 /// Fields of later releases that will hold a list or text rather than an object. An author who writes one today should read
 /// that it is not implemented, not that its type is wrong.
-const LATER_LISTS: &[&str] =
-    &["ActionSpec.command", "ActionSpec.successCodes", "CommandsSpec.allow", "PlanHeadersSpec.forward"];
-const LATER_TEXTS: &[&str] = &["ActionSpec.jsonFlag", "ActionSpec.inlineScript"];
+const LATER_LISTS: &[&str] = &["CommandsSpec.allow", "PlanHeadersSpec.forward"];
+
+/// Sources that only `tamis serve` has. Their fields are for files, and an API server rejects the source by its name.
+pub(super) const SERVE_ONLY: &[&str] = &["ServiceManifestSpec.command", "ServiceManifestSpec.appleScript"];
 
 /// Keywords to add to a place: `Type`, `Type.field`, or `Type.field.*` for the entries of a list or map.
 pub(super) type Additions = [(&'static str, Json)];
@@ -193,7 +194,10 @@ impl Converter<'_> {
                 .iter()
                 .map(|(name, value)| {
                     let place = format!("{place}.{name}");
-                    let mut converted = self.bare(value, &place);
+                    let mut converted = match SERVE_ONLY.contains(&&*place) {
+                        true => serve_only(name).describe(value),
+                        false => self.bare(value, &place),
+                    };
                     for (_, more) in self.additions.iter().filter(|(of, _)| *of == place) {
                         add(&mut converted.schema, more);
                     }
@@ -216,11 +220,18 @@ fn later(place: &str) -> Converted {
     let rules = json!([rule("false", &message)]);
     Converted::new(if LATER_LISTS.contains(&place) {
         json!({ "type": "array", "items": { "x-kubernetes-int-or-string": true }, RULES: rules })
-    } else if LATER_TEXTS.contains(&place) {
-        json!({ "type": "string", RULES: rules })
     } else {
         json!({ "type": "object", OPEN: true, RULES: rules })
     })
+}
+
+/// Rejects a source that only `tamis serve` has.
+fn serve_only(field: &str) -> Converted {
+    let message = format!(
+        "`{field}` is for `tamis serve`: in a cluster a program would run next to the gateway's token; run it in a server of \
+         its own, and describe that server with `http` or `mcp`"
+    );
+    Converted::new(json!({ "type": "object", OPEN: true, RULES: [rule("false", &message)] }))
 }
 
 /// A duration such as `1m30s`, from a millisecond to an hour.

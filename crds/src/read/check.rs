@@ -70,6 +70,12 @@ impl Spec for ServiceManifestSpec {
                     at_most(MAX_PATTERNS, exclude.len(), &at.key("exclude"), sink);
                 }
             }
+            Some(SourceSpec::Command(command)) => {
+                bounded(command.actions.len(), &FieldPath::spec(["command", "actions"]), sink);
+            }
+            Some(SourceSpec::AppleScript(scripts)) => {
+                bounded(scripts.actions.len(), &FieldPath::spec(["appleScript", "actions"]), sink);
+            }
             None => {}
         }
     }

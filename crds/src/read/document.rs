@@ -276,7 +276,7 @@ impl<'a> Reader<'a> {
                 return None;
             }
             // kimbap's manifests have a name; the flat format uses the file's name.
-            let own = ["baseUrl", "http", "mcp", "openapi", "graphql"]
+            let own = ["baseUrl", "http", "mcp", "openapi", "graphql", "command", "appleScript"]
                 .iter()
                 .find_map(|key| spec.value.get(key))
                 .and(spec.value.get("name"));

@@ -89,6 +89,14 @@ fn flat_filters(spec: &Json) -> Json {
 fn kimbap() -> Json {
     let text = json!({ "type": "string" });
     let advice = json!({ "description": "Has no effect here." });
+    let action =
+        |name: &str| json!({ "type": "object", "additionalProperties": { "$ref": format!("#/$defs/Seed.{name}") } });
+    // In kimbap's form the words of a command line are one text.
+    let program =
+        json!({ "type": "object", "additionalProperties": { "type": "object", "properties": { "command": text } } });
+    let script =
+        json!({ "type": "object", "additionalProperties": { "type": "object", "required": ["inline_script"] } });
+    let adapter = |name: &str, required: &str, actions: Json| json!({ "properties": { "adapter": { "const": name }, "actions": actions }, "required": ["adapter", required] });
     json!({
         "type": "object",
         "description": "What can be called, in kimbap's form.",
@@ -96,16 +104,37 @@ fn kimbap() -> Json {
             "name": text,
             "version": text,
             "description": text,
-            "adapter": { "const": "http" },
+            "adapter": { "enum": ["http", "command", "applescript"] },
             "base_url": text,
+            "command_spec": {
+                "type": "object",
+                "properties": {
+                    "executable": text,
+                    "json_flag": text,
+                    "timeout": text,
+                    "env_inject": { "type": "object", "additionalProperties": text },
+                    "env_passthrough": { "type": "array", "items": text },
+                    "working_dir": text,
+                    "merge_stderr": { "const": false },
+                    "success_codes": { "type": "array", "items": { "type": "integer" } },
+                },
+                "required": ["executable"],
+                "additionalProperties": false,
+            },
+            "target_app": text,
             "auth": { "$ref": "#/$defs/Seed.AuthSpec" },
-            "actions": { "type": "object", "additionalProperties": { "$ref": "#/$defs/Seed.ActionSpec" } },
+            "actions": { "type": "object" },
             "aliases": advice,
             "gotchas": advice,
             "triggers": advice,
             "recipes": advice,
         },
-        "required": ["name", "version", "base_url", "actions"],
+        "required": ["name", "version", "actions"],
+        "anyOf": [
+            { "properties": { "adapter": { "const": "http" }, "actions": action("ActionSpec") }, "required": ["base_url"] },
+            adapter("command", "command_spec", program),
+            adapter("applescript", "target_app", script),
+        ],
         "additionalProperties": false,
     })
 }

@@ -25,7 +25,7 @@ pub(super) fn check(
 }
 
 /// The fields for the sources of a ServiceManifest that are not implemented.
-const SOURCES: &[&str] = &["spec.command", "spec.appleScript", "spec.grpc", "spec.llm"];
+const SOURCES: &[&str] = &["spec.grpc", "spec.llm"];
 
 struct Checker<'a> {
     file: &'a Arc<str>,

@@ -17,6 +17,7 @@ pub(super) const ALIASES: &[(&str, &str, &str)] = &[
     ("FilterSpec", "textFilter", "text"),
     ("TextSpec", "stripLinesMatching", "strip"),
     ("TextSpec", "keepLinesMatching", "keep"),
+    ("CommandSpec", "envPassthrough", "env"),
     ("AuthSpec", "headerName", "name"),
     ("AuthSpec", "queryParam", "name"),
     ("AuthSpec", "bodyField", "name"),
@@ -44,7 +45,9 @@ pub(super) fn normalise(
             match view.name {
                 "FilterSpec" => filter(entries),
                 "ResponseSpec" => response(entries),
-                "ActionSpec" => action(file, entries, field, diagnostics),
+                "ActionSpec" | "CommandActionSpec" | "AppleScriptActionSpec" => {
+                    action(file, entries, field, diagnostics);
+                }
                 "AuthSpec" => auth(entries),
                 _ => {}
             }

@@ -99,6 +99,104 @@ fn kimbaps_manifest_is_a_service_manifest() {
 }
 
 #[test]
+fn kimbaps_programs_are_a_service_manifest() {
+    let theirs = read(include_str!("kimbap_command.yaml"));
+    let ours = read(
+        "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {name: hub}\nspec:\n  name: hub\n  version: 1.0.0\n  \
+         description: A hub's command line\n  command:\n    executable: hub\n    jsonFlag: --output json\n    limits: {timeout: 30s}\n    \
+         envInject: {HUB_COLOR: '0'}\n    env: ['HUB_*', EDITOR]\n    workingDir: /srv/repo\n    successCodes: [0, 2]\n    secretEnv: \
+         {KIMBAP_CREDENTIAL_HUB_API_TOKEN: {name: hub, key: api-token}}\n    actions:\n      list-issues:\n        command: [issue, list, \
+         --all]\n        description: Issues\n        warnings: [Slow]\n        successCodes: [0, 1]\n        jsonFlag: none\n        \
+         idempotent: true\n        args:\n          repo_name: {type: string, required: true, style: positional}\n          state: {type: \
+         string, enum: [open, closed], default: open}\n          with_comments: {type: boolean, style: boolean}\n          draft: {type: \
+         boolean, style: flag}\n          labels: {type: array, style: json}\n          where: {type: object, style: json}\n        \
+         response: {type: array, filter: {select: {id: id}, maxItems: 5, compact: {item: '#{{.id}}'}}}\n        risk: {level: low}\n      \
+         status:\n        command: [status]\n        args: {}\n        response: {type: text, filter: {text: {maxLines: 5, onEmpty: \
+         ok}}}\n        risk: {level: medium}\n",
+    );
+    let said: Vec<_> = theirs.diagnostics.iter().map(ToString::to_string).collect();
+    assert!(said.iter().all(|line| line.contains("warning: ") && line.contains("has no effect here")), "{said:#?}");
+    assert_eq!((said.len(), &ours.diagnostics), (3, &vec![]));
+    assert_eq!(theirs.resources.manifests[0].spec, ours.resources.manifests[0].spec);
+    assert_eq!(theirs.resources.manifests[0].name, ours.resources.manifests[0].name);
+}
+
+#[test]
+fn kimbaps_scripts_are_a_service_manifest() {
+    let theirs = read(include_str!("kimbap_applescript.yaml"));
+    let ours = read(
+        "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {name: notes}\nspec:\n  name: notes\n  version: 1.0.0\n  \
+         description: Notes of this Mac\n  appleScript:\n    actions:\n      list-notes:\n        description: Notes of a folder\n        \
+         idempotent: true\n        inlineScript: {language: jxa, timeout: 12s, source: 'JSON.stringify({ok: true})'}\n        args:\n          \
+         folder: {type: string, required: true}\n          ids: {type: array}\n          limit: {type: integer, default: 20}\n        \
+         response: {type: object}\n        risk: {level: low}\n",
+    );
+    let said: Vec<_> = theirs.diagnostics.iter().map(ToString::to_string).collect();
+    let fields = ["approval_ref", "audit_ref"]
+        .map(|name| format!("actions.list-notes.inline_script.{name}: has no effect here"));
+    assert!(said.len() == 2 && said.iter().zip(&fields).all(|(line, field)| line.contains(field)), "{said:#?}");
+    assert_eq!(ours.diagnostics, vec![]);
+    assert_eq!(theirs.resources.manifests[0].spec, ours.resources.manifests[0].spec);
+}
+
+#[test]
+fn what_kimbaps_programs_cannot_have_is_said_at_its_field() {
+    let command =
+        |fields: &str| format!("name: n\nversion: 1.0.0\nadapter: command\n{fields}\nactions: {{a: {{command: b}}}}\n");
+    let action = |fields: &str| {
+        format!(
+            "name: n\nversion: 1.0.0\nadapter: command\ncommand_spec: {{executable: x}}\nactions: {{a: {{command: b, {fields}}}}}\n"
+        )
+    };
+    let script = |fields: &str| {
+        format!("name: n\nversion: 1.0.0\nadapter: applescript\ntarget_app: Notes\nactions: {{a: {{{fields}}}}}\n")
+    };
+    for (text, expected) in [
+        (command("command_spec: {}"), "error: command_spec: names no `executable`; add it"),
+        (
+            command("base_url: https://a.example\ncommand_spec: {executable: x}"),
+            "error: base_url: has no meaning for a program",
+        ),
+        (
+            command("target_app: Notes\ncommand_spec: {executable: x}"),
+            "error: target_app: has no meaning for a program",
+        ),
+        (
+            command("command_spec: {executable: x, merge_stderr: true}"),
+            "error: command_spec.merge_stderr: is not possible",
+        ),
+        (
+            command("command_spec: {executable: x, exeutable: y}"),
+            "error: exeutable: unknown field; did you mean `executable`?",
+        ),
+        (
+            command("command_spec: {executable: x}\nauth: {type: header, header_name: A, credential_ref: b}"),
+            "error: auth: has no place in a command line",
+        ),
+        (action("method: GET"), "error: actions.a.method: has no meaning for a program"),
+        (action("pagination: {type: offset}"), "error: actions.a.pagination: has no meaning for a program"),
+        (
+            action("auth: {type: bearer, credential_ref: b}"),
+            "error: actions.a.auth: has no meaning for one action of a program",
+        ),
+        (action("aliases: [c]"), "warning: actions.a.aliases: has no effect here"),
+        (script("command: list-notes"), "error: actions.a.command: names a script that is a part of kimbap's program"),
+        (script("inline_script: {source: '1'}, retry: {}"), "unknown field"),
+        (
+            "name: n\nversion: 1.0.0\nbase_url: https://a.example\ncommand_spec: {}\nactions: {}\n".to_owned(),
+            "error: command_spec: has no meaning for an HTTP API",
+        ),
+        (
+            "name: n\nversion: 1.0.0\nadapter: shell\nactions: {}\n".to_owned(),
+            "error: adapter: unknown adapter; use http, command or",
+        ),
+    ] {
+        let said: Vec<_> = read(&text).diagnostics.iter().map(ToString::to_string).collect();
+        assert!(said.iter().any(|line| line.contains(expected)), "{text}\n{expected}\n{said:#?}");
+    }
+}
+
+#[test]
 fn what_kubectl_prints_is_read() {
     let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: tamis.dev/v1alpha1\n  kind: Exposition\n  metadata: {name: a, \
                 uid: 1-2, generation: 3, managedFields: []}\n  spec: {service: {name: s, version: '1'}}\n  status: {tools: 4}\n";
@@ -151,7 +249,8 @@ fn the_schema_covers_the_examples() {
     assert_eq!(kinds.keys().collect::<Vec<_>>(), ["Exposition", "ServiceManifest", "ToolsFilters", "kimbap"]);
     assert!(kinds.values().all(|count| *count > 0) && kinds["ServiceManifest"] >= 4, "{kinds:?}");
     let kimbap = include_bytes!("kimbap_full.yaml");
-    for document in as_written("kimbap.yaml", kimbap) {
+    let programs = [&include_bytes!("kimbap_command.yaml")[..], include_bytes!("kimbap_applescript.yaml")];
+    for document in programs.into_iter().chain([&kimbap[..]]).flat_map(|bytes| as_written("kimbap.yaml", bytes)) {
         assert!(validator.is_valid(&document), "{document:#}");
     }
     let good = [

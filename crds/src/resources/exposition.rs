@@ -307,7 +307,7 @@ impl LimitsSpec {
 }
 
 /// Parses a Kubernetes duration: numbers with `ms`, `s`, `m` or `h`, added up.
-pub(super) fn duration_ms(mut text: &str) -> Option<u64> {
+pub(crate) fn duration_ms(mut text: &str) -> Option<u64> {
     let mut total = 0_u64;
     if text.is_empty() {
         return None;

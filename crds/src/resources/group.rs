@@ -264,7 +264,7 @@ pub enum TrafficPolicy {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandsSpec {
-    /// Whether services may be programs (`mcp: {command: [..]}`). A program runs as the user of the gateway and may read what that
+    /// Whether services may be programs (`command`, `appleScript`, `mcp: {command: [..]}`). A program runs as the user of the gateway and may read what that
     /// user may read. Only `tamis serve` runs programs; in a cluster `true` is an error.
     #[serde(default)]
     pub enabled: bool,

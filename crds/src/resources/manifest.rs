@@ -9,10 +9,13 @@ use serde::{Deserialize, Serialize};
 use tamis_engine::{JsonText, ResponseType, ToolFilter};
 
 use super::openapi::{overridden, override_of};
-use super::{ConfigMapKeyRef, GraphQlSpec, Later, McpSpec, OpenApiSpec, OverrideSpec, ResourceStatus, SecretKeyRef};
+use super::{
+    AppleScriptSpec, CommandSpec, ConfigMapKeyRef, GraphQlSpec, Later, McpSpec, OpenApiSpec, OverrideSpec,
+    ResourceStatus, SecretKeyRef,
+};
 
 /// Describes an API and its tools. Set exactly one of `http`, `command`, `appleScript`, `openapi`, `graphql`, `grpc`, `mcp`
-/// and `llm`. Only `http`, `mcp`, `openapi` and `graphql` are implemented yet.
+/// and `llm`. `grpc` and `llm` are not implemented yet.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "tamis.dev",
@@ -51,12 +54,12 @@ pub struct ServiceManifestSpec {
     /// An HTTP API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpSpec>,
-    /// Not implemented yet: programs on the gateway's machine.
+    /// A program, under `tamis serve` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<Later>,
-    /// Not implemented yet: scripts on macOS.
+    pub command: Option<CommandSpec>,
+    /// Scripts, under `tamis serve` on macOS only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub apple_script: Option<Later>,
+    pub apple_script: Option<AppleScriptSpec>,
     /// An OpenAPI document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openapi: Option<OpenApiSpec>,
@@ -86,6 +89,10 @@ pub enum SourceSpec<'m> {
     OpenApi(&'m OpenApiSpec),
     /// `graphql`: a GraphQL API.
     GraphQl(&'m GraphQlSpec),
+    /// `command`: a program.
+    Command(&'m CommandSpec),
+    /// `appleScript`: scripts.
+    AppleScript(&'m AppleScriptSpec),
 }
 
 impl ServiceManifestSpec {
@@ -96,13 +103,15 @@ impl ServiceManifestSpec {
         // Names every field, so that one that becomes a source does not compile until it is returned.
         let Self { name: _, version: _, description: _, http, command, apple_script, openapi, graphql, grpc, mcp, llm } =
             self;
-        let unset: [&Option<Later>; 4] = [command, apple_script, grpc, llm];
+        let unset: [&Option<Later>; 2] = [grpc, llm];
         if let Some(later) = unset.into_iter().flatten().next() {
             match *later {}
         }
         let (http, mcp) = (http.as_ref().map(SourceSpec::Http), mcp.as_ref().map(SourceSpec::Mcp));
         let graphql = graphql.as_ref().map(SourceSpec::GraphQl);
-        http.or(mcp).or(openapi.as_ref().map(SourceSpec::OpenApi)).or(graphql)
+        let command = command.as_ref().map(SourceSpec::Command);
+        let programs = command.or(apple_script.as_ref().map(SourceSpec::AppleScript));
+        http.or(mcp).or(openapi.as_ref().map(SourceSpec::OpenApi)).or(graphql).or(programs)
     }
 
     /// Returns the keys of ConfigMaps that the manifest names.
@@ -118,17 +127,32 @@ impl ServiceManifestSpec {
             ("mcp", self.mcp.is_some()),
             ("openapi", self.openapi.is_some()),
             ("graphql", self.graphql.is_some()),
+            ("command", self.command.is_some()),
+            ("appleScript", self.apple_script.is_some()),
         ];
         named.into_iter().filter(|(_, is_named)| *is_named).map(|(name, _)| name)
     }
 }
 
 impl<'m> SourceSpec<'m> {
+    /// Returns the name of the source's field.
+    #[must_use]
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Http(_) => "http",
+            Self::Mcp(_) => "mcp",
+            Self::OpenApi(_) => "openapi",
+            Self::GraphQl(_) => "graphql",
+            Self::Command(_) => "command",
+            Self::AppleScript(_) => "appleScript",
+        }
+    }
+
     /// Returns `overrides` of a source whose tools come from a document, with the name of the source's field.
     #[must_use]
     pub fn overrides(self) -> Option<(&'static str, &'m IndexMap<String, OverrideSpec>)> {
         match self {
-            Self::Http(_) | Self::Mcp(_) => None,
+            Self::Http(_) | Self::Mcp(_) | Self::Command(_) | Self::AppleScript(_) => None,
             Self::OpenApi(openapi) => Some(("openapi", &openapi.overrides)),
             Self::GraphQl(graphql) => Some(("graphql", &graphql.overrides)),
         }
@@ -137,14 +161,15 @@ impl<'m> SourceSpec<'m> {
     /// Returns the tools that the manifest itself names, in its order. Those of a document have names of which the manifest knows
     /// only the ones in `overrides`.
     pub fn tools(self) -> impl Iterator<Item = &'m str> {
-        let (actions, pinned) = match self {
-            Self::Http(http) => (Some(http.actions.keys()), None),
-            Self::Mcp(mcp) => (None, mcp.tools.as_ref().map(IndexMap::keys)),
-            Self::OpenApi(_) | Self::GraphQl(_) => (None, None),
+        let own: Box<dyn Iterator<Item = &'m String>> = match self {
+            Self::Http(http) => Box::new(http.actions.keys()),
+            Self::Mcp(mcp) => Box::new(mcp.tools.iter().flat_map(IndexMap::keys)),
+            Self::Command(command) => Box::new(command.actions.keys()),
+            Self::AppleScript(scripts) => Box::new(scripts.actions.keys()),
+            Self::OpenApi(_) | Self::GraphQl(_) => Box::new(std::iter::empty()),
         };
         let overrides = self.overrides().map(|(_, overrides)| overridden(overrides));
-        let own = actions.into_iter().flatten().chain(pinned.into_iter().flatten()).map(String::as_str);
-        own.chain(overrides.into_iter().flatten())
+        own.map(String::as_str).chain(overrides.into_iter().flatten())
     }
 
     /// Returns how the answers of a tool are read and filtered; `None` if the manifest does not say.
@@ -153,6 +178,8 @@ impl<'m> SourceSpec<'m> {
         match self {
             Self::Http(http) => http.actions.get(tool)?.response.as_ref(),
             Self::Mcp(_) => None,
+            Self::Command(command) => command.actions.get(tool)?.response.as_ref(),
+            Self::AppleScript(scripts) => scripts.actions.get(tool)?.response.as_ref(),
             Self::OpenApi(_) | Self::GraphQl(_) => override_of(self.overrides()?.1, tool)?.1.response.as_ref(),
         }
     }
@@ -258,18 +285,6 @@ pub struct ActionSpec {
     /// Other names in kimbap's own command line. Ignored here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
-    /// Not implemented yet: the arguments of a program.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<Later>,
-    /// Not implemented yet: the option that makes a program print JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub json_flag: Option<Later>,
-    /// Not implemented yet: the exit codes that mean success.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub success_codes: Option<Later>,
-    /// Not implemented yet: a script for macOS.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inline_script: Option<Later>,
 }
 
 /// One argument.

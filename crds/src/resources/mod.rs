@@ -3,6 +3,7 @@
 
 #![expect(clippy::duplicated_attributes, reason = "columns of `kube` that share a type are no duplicates")]
 
+mod command;
 mod common;
 mod config_map;
 mod content;
@@ -22,6 +23,10 @@ mod tools;
 use std::fmt;
 use std::sync::Arc;
 
+pub use command::{
+    AppleScriptActionSpec, AppleScriptSpec, CommandActionSpec, CommandArgSpec, CommandArgStyle, CommandLimitsSpec,
+    CommandRetrySpec, CommandSpec, InlineScriptSpec, ScriptLanguage,
+};
 pub(crate) use common::LATER;
 pub use common::{
     ConfigMapKeyRef, Later, LocalName, Memory, NamespacedName, Quantity, SecretKeyRef, ServiceRef, Share,
@@ -32,6 +37,7 @@ pub use content::{
     PromptArgumentSpec, PromptMessageSpec, PromptResultSpec, PromptSpec, PromptsObject, PromptsSpec, ResourceSpec,
     ResourceTemplateSpec, ResourcesObject, ResourcesSpec, TemplateVariableSpec,
 };
+pub(crate) use exposition::duration_ms;
 pub use exposition::{
     AccessSpec, ApiKeysSpec, AuditMode, AuditSpec, BundlePartSpec, ContentSelection, Exposition, ExpositionOutputSpec,
     ExpositionSpec, LimitsSpec, ListsSpec, OutputLimitsSpec, Published, TokensSpec, ToolSelection,
@@ -204,6 +210,16 @@ fn without_tools(spec: &mut ServiceManifestSpec) {
                     operations.inline = None;
                 }
                 graphql.overrides.clear();
+            }
+        }
+        Some(SourceSpec::Command(_)) => {
+            if let Some(command) = &mut spec.command {
+                command.actions.clear();
+            }
+        }
+        Some(SourceSpec::AppleScript(_)) => {
+            if let Some(scripts) = &mut spec.apple_script {
+                scripts.actions.clear();
             }
         }
         None => {}

@@ -185,7 +185,7 @@ pub(super) const LATER: &[Case] = &[
         ),
     ),
     yaml("A missing selector", document!("GatewayGroup", "  allowedNamespaces: {from: Selector}\n")),
-    yaml("Other adapters", "name: notes\nversion: 1.0.0\nadapter: applescript\ntarget_app: Notes\nactions: {}\n"),
+    yaml("Other adapters", "name: notes\nversion: 1.0.0\nadapter: shortcuts\nactions: {}\n"),
     yaml(
         "Other budgets and formats",
         document!(

@@ -4,6 +4,7 @@ mod documents;
 mod files;
 mod graphql;
 mod openapi;
+mod programs;
 
 /// One file that has something wrong with it.
 pub(crate) struct Case {
@@ -39,6 +40,7 @@ pub(crate) const SECTIONS: &[(&str, &[Case])] = &[
     ("Bundles", documents::BUNDLES),
     ("OpenAPI documents", openapi::OPENAPI),
     ("GraphQL documents", graphql::GRAPHQL),
+    ("Programs", programs::PROGRAMS),
 ];
 
 /// The input as the page can show it: bytes that are no text, and characters that cannot be seen, as escapes.

@@ -25,6 +25,7 @@ pub(super) fn category(error: &UpstreamError) -> Result<u16, NoStatus> {
         UpstreamError::TooLarge { .. } => Err(NoStatus::TooLarge),
         UpstreamError::Exhausted { .. } => Err(NoStatus::Exhausted),
         UpstreamError::Malformed(_) | UpstreamError::CredentialReturned => Err(NoStatus::Malformed),
+        UpstreamError::Exit { .. } => Err(NoStatus::Exit),
         UpstreamError::Unreachable { .. } => Err(NoStatus::Unreachable),
         _ => Err(NoStatus::NotSent),
     }
@@ -56,6 +57,14 @@ pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error
             let message = match mapped {
                 Some(mapped) => format!("The upstream answered {status}: {mapped}"),
                 None => format!("The upstream answered {status}."),
+            };
+            with_excerpt(message, advisory.then_some(body), allows)
+        }
+        UpstreamError::Exit { how, mapped, body } => {
+            active.output = Some(body.clone());
+            let message = match mapped {
+                Some(mapped) => format!("The program {how}: {mapped}"),
+                None => format!("The program {how}."),
             };
             with_excerpt(message, advisory.then_some(body), allows)
         }

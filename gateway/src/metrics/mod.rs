@@ -216,6 +216,8 @@ pub(crate) enum NoStatus {
     Exhausted,
     /// Its answer is malformed, or contains the credential of the call.
     Malformed,
+    /// It is a program, and ended without success.
+    Exit,
     /// There was no connection.
     Unreachable,
     /// Nothing was sent.
@@ -223,8 +225,8 @@ pub(crate) enum NoStatus {
 }
 
 impl NoStatus {
-    const ALL: [Self; 6] =
-        [Self::Timeout, Self::TooLarge, Self::Exhausted, Self::Malformed, Self::Unreachable, Self::NotSent];
+    const ALL: [Self; 7] =
+        [Self::Timeout, Self::TooLarge, Self::Exhausted, Self::Malformed, Self::Exit, Self::Unreachable, Self::NotSent];
 
     fn as_str(self) -> &'static str {
         match self {
@@ -232,6 +234,7 @@ impl NoStatus {
             Self::TooLarge => "too_large",
             Self::Exhausted => "exhausted",
             Self::Malformed => "malformed",
+            Self::Exit => "exit",
             Self::Unreachable => "unreachable",
             Self::NotSent => "not_sent",
         }

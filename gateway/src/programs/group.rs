@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -27,6 +27,19 @@ pub struct Started {
     pub group: Group,
 }
 
+/// A program that was started without a conversation: it reads nothing, or one input.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// The program's standard input, if it has one.
+    pub(crate) stdin: Option<ChildStdin>,
+    /// The program's standard output.
+    pub(crate) stdout: ChildStdout,
+    /// The program's standard error.
+    pub(crate) stderr: ChildStderr,
+    /// The program and its children.
+    pub(crate) group: Group,
+}
+
 /// The process group of a program: the program, and the children that have not left the group. Dropping it kills the group.
 #[derive(Debug)]
 pub struct Group {
@@ -44,23 +57,27 @@ impl Group {
     /// The error of the system; [`io::ErrorKind::InvalidInput`] for a command without a program.
     pub fn start(command: &[String], environment: Vec<(OsString, OsString)>) -> io::Result<Started> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut program = Command::new(program);
+        program.args(arguments).env_clear().envs(environment).stdin(Stdio::piped());
+        let Running { stdin, stdout, stderr, group } = Self::run(program)?;
+        let stdin = stdin.ok_or_else(|| io::Error::other("the program has no pipes"))?;
+        Ok(Started { stdin, stdout, stderr, group })
+    }
+
+    /// Starts a program in a group of its own, with pipes for its output.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub(crate) fn run(mut command: Command) -> io::Result<Running> {
         let changes = unix::signal(SignalKind::child())?;
-        let mut child = Command::new(program)
-            .args(arguments)
-            .env_clear()
-            .envs(environment)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true).spawn()?;
         let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(pid), (Some(stdin), Some(stdout), Some(stderr))) = (pid, pipes) else {
+        let (stdin, pipes) = (child.stdin.take(), (child.stdout.take(), child.stderr.take()));
+        let (Some(pid), (Some(stdout), Some(stderr))) = (pid, pipes) else {
             return Err(io::Error::other("the program has no pipes"));
         };
-        Ok(Started { stdin, stdout, stderr, group: Self { child, pid, changes } })
+        Ok(Running { stdin, stdout, stderr, group: Self { child, pid, changes } })
     }
 
     /// Returns the id of the group, which is that of the program.
@@ -91,16 +108,26 @@ impl Group {
     }
 
     /// Ends the group: waits a moment for the program to end by itself, then sends SIGTERM to the group, and at last SIGKILL.
-    /// The caller drops the program's standard input before.
-    pub async fn end(mut self) {
-        if tokio::time::timeout(AFTER_INPUT, self.exited()).await.is_err() {
-            // An error says that the group is gone.
-            let _ = kill_process_group(self.pid, Signal::TERM);
-            let _ = tokio::time::timeout(AFTER_TERM, self.exited()).await;
+    /// The caller drops the program's standard input before. Returns how the program ended, if the system knows.
+    pub async fn end(mut self) -> Option<ExitStatus> {
+        match tokio::time::timeout(AFTER_INPUT, self.exited()).await {
+            Ok(()) => self.finish().await,
+            Err(_) => self.stop().await,
         }
+    }
+
+    /// Ends the group: sends SIGTERM, and SIGKILL after a while. Returns how the program ended, if the system knows.
+    pub(crate) async fn stop(mut self) -> Option<ExitStatus> {
+        // An error says that the group is gone.
+        let _ = kill_process_group(self.pid, Signal::TERM);
+        let _ = tokio::time::timeout(AFTER_TERM, self.exited()).await;
+        self.finish().await
+    }
+
+    async fn finish(mut self) -> Option<ExitStatus> {
         // Children of the program that outlive it. The id is the group's as long as the program has not been waited for.
         kill(self.pid);
-        let _ = self.child.wait().await;
+        self.child.wait().await.ok()
     }
 }
 

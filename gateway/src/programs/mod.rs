@@ -4,6 +4,7 @@
 //! (`docs/decisions/0061-programs.md`).
 
 mod group;
+mod limits;
 
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +13,9 @@ use rustix::process::Pid;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use group::Running;
 pub use group::{Group, Started};
+pub use limits::{Limits, LimitsError, limiter};
 
 use crate::workers;
 
@@ -20,16 +23,22 @@ use crate::workers;
 const PASSED: [&str; 6] = ["PATH", "HOME", "LANG", "TMPDIR", "USER", "LOGNAME"];
 /// What the names of further variables that are passed begin with: the locale.
 const LOCALE: &str = "LC_";
+/// What the names of the gateway's credentials begin with. No pattern passes them.
+const CREDENTIALS: &str = "TAMIS_SECRET_";
 
-/// Returns the environment of a program: the variables of `all` on the allow-list, and those whose names are in `listed`.
-/// Variables that are not set are left out.
+/// Returns the environment of a program: the variables of `all` on the allow-list, and those whose names are in `listed`. A name
+/// that ends with `*` lists every variable that begins so, but for credentials. Variables that are not set are left out.
 pub fn environment(
     all: impl IntoIterator<Item = (OsString, OsString)>,
     listed: &[String],
 ) -> Vec<(OsString, OsString)> {
     let passes = |name: &OsStr| {
         let Some(name) = name.to_str() else { return false };
-        PASSED.contains(&name) || name.starts_with(LOCALE) || listed.iter().any(|listed| listed == name)
+        let is_listed = |listed: &String| match listed.strip_suffix('*') {
+            Some(stem) => name.starts_with(stem) && !name.starts_with(CREDENTIALS),
+            None => listed == name,
+        };
+        PASSED.contains(&name) || name.starts_with(LOCALE) || listed.iter().any(is_listed)
     };
     all.into_iter().filter(|(name, _)| passes(name)).collect()
 }
@@ -37,6 +46,8 @@ pub fn environment(
 /// The programs that run. Dropping it ends them.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
+    /// The words that execute a program within limits.
+    limiter: Vec<OsString>,
     stop: CancellationToken,
     tasks: TaskTracker,
     groups: Arc<Groups>,
@@ -53,6 +64,16 @@ impl Groups {
 }
 
 impl Programs {
+    /// Creates the programs of a gateway. `limiter`: the words that execute a program within limits.
+    pub(crate) fn new(limiter: Vec<OsString>) -> Self {
+        Self { limiter, stop: CancellationToken::new(), tasks: TaskTracker::new(), groups: Arc::default() }
+    }
+
+    /// Returns the words that execute a program within limits; empty if this gateway knows none.
+    pub(crate) fn limiter(&self) -> &[OsString] {
+        &self.limiter
+    }
+
     /// Returns a token that is cancelled when a program should end: by its owner, or because all programs end.
     pub(crate) fn stop_token(&self) -> CancellationToken {
         self.stop.child_token()
@@ -141,5 +162,7 @@ mod tests {
         let always = ["PATH", "HOME", "LANG", "LC_ALL", "LC_TIME", "TMPDIR", "USER", "LOGNAME"];
         assert_eq!(names(&[]), always);
         assert_eq!(names(&["HOST", "MISSING"]), [&always[..], &["HOST"]].concat());
+        assert_eq!(names(&["GITHUB_*"]), [&always[..], &["GITHUB_TOKEN"]].concat());
+        assert_eq!(names(&["T*"]), always, "no pattern passes a credential of the gateway");
     }
 }

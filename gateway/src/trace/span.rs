@@ -97,6 +97,19 @@ impl CallTrace {
         RequestSpan { span: Box::new(span), is_over: false }
     }
 
+    /// Begins the span of a program that is run. `runs` is the number of runs of the call before.
+    pub(crate) fn program(&self, name: &str, runs: u32) -> RequestSpan {
+        let mut span = self.child(name.to_owned(), SpanKind::Client);
+        record(&mut span, || {
+            let mut attributes = vec![KeyValue::new("process.executable.name", name.to_owned())];
+            if runs > 0 {
+                attributes.push(KeyValue::new("tamis.request.number", i64::from(runs) + 1));
+            }
+            attributes
+        });
+        RequestSpan { span: Box::new(span), is_over: false }
+    }
+
     /// Begins the span of the filter.
     pub(crate) fn filter(&self) -> FilterSpan {
         FilterSpan(Box::new(self.child("filter".to_owned(), SpanKind::Internal)))
@@ -133,6 +146,17 @@ impl RequestSpan {
         self.span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status.as_u16())));
         if status.is_client_error() || status.is_server_error() {
             fail(&mut self.span, status.as_str().to_owned());
+        }
+    }
+
+    /// Notes how a program ended: its exit code, unless a signal ended it, and the category of the error, if it is one.
+    pub(crate) fn exited(&mut self, code: Option<i32>, error: Option<&'static str>) {
+        self.is_over = true;
+        if let Some(code) = code {
+            self.span.set_attribute(KeyValue::new("process.exit.code", i64::from(code)));
+        }
+        if let Some(category) = error {
+            fail(&mut self.span, category);
         }
     }
 

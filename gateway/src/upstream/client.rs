@@ -1,5 +1,6 @@
 //! The HTTP client that all services share.
 
+use std::ffi::OsString;
 use std::num::NonZero;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -22,6 +23,9 @@ pub struct ClientOptions {
     pub idle: IdleLimits,
     /// Whether upstreams may be programs, which run as the user of the gateway.
     pub programs: bool,
+    /// The words that execute a program within limits: [`crate::programs::limiter`]. Without them, no program is run for
+    /// single calls.
+    pub limiter: Vec<OsString>,
 }
 
 /// How many unused connections to upstreams are kept, of all workers together.
@@ -43,6 +47,7 @@ impl Default for ClientOptions {
             connect_timeout: Duration::from_secs(10),
             idle: IdleLimits { per_host: 256, total: 1_024 },
             programs: false,
+            limiter: Vec::new(),
         }
     }
 }
@@ -78,7 +83,7 @@ impl Client {
     pub fn new(options: ClientOptions, workers: NonZero<usize>) -> Result<Self, ClientError> {
         let policy = Arc::new(options.egress.clone());
         let http = build(&options, workers, &policy)?;
-        let programs = options.programs.then(Arc::default);
+        let programs = options.programs.then(|| Arc::new(Programs::new(options.limiter.clone())));
         Ok(Self { options, workers, policy, http, redirected: OnceLock::new(), programs })
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use tamis_config::CredentialRef;
 
-use super::{InputRequired, Withheld, mcp};
+use super::{InputRequired, ProgramEnd, Withheld, mcp};
 
 /// Why there is no answer. Neither `Display` nor `Debug` shows a payload or a credential.
 #[derive(thiserror::Error)]
@@ -77,6 +77,16 @@ pub enum UpstreamError {
         /// The list of errors as JSON, for `Advisory` callers only.
         errors: Bytes,
     },
+    /// A program ended without success.
+    #[error("the program {how}")]
+    Exit {
+        /// How.
+        how: ProgramEnd,
+        /// The manifest's text for the exit code (`errorMapping`).
+        mapped: Option<String>,
+        /// The end of its standard error, for `Advisory` callers only.
+        body: Bytes,
+    },
     /// An MCP server wants input of the caller before it answers. The tool was not executed.
     #[error("the tool asks for input")]
     InputRequired(InputRequired),
@@ -134,6 +144,7 @@ impl UpstreamError {
             Self::Tool { .. } => "tool",
             Self::Rpc { .. } => "rpc",
             Self::GraphQl { .. } => "graphql",
+            Self::Exit { .. } => "exit",
             Self::InputRequired(_) => "input_required",
             Self::NotReady(error) => error.category(),
             Self::SessionEnded => "session_ended",
@@ -149,7 +160,10 @@ impl UpstreamError {
     #[must_use]
     pub fn body(&self) -> Option<&Bytes> {
         match self {
-            Self::Status { body, .. } | Self::Tool { body } | Self::Rpc { message: body, .. } => Some(body),
+            Self::Status { body, .. }
+            | Self::Exit { body, .. }
+            | Self::Tool { body }
+            | Self::Rpc { message: body, .. } => Some(body),
             Self::GraphQl { errors } => Some(errors),
             Self::NotReady(error) => error.body(),
             _ => None,
@@ -176,7 +190,7 @@ impl UpstreamError {
     pub fn sent(&self) -> bool {
         match self {
             Self::Status { .. } | Self::TooLarge { .. } | Self::Malformed(_) | Self::CredentialReturned => true,
-            Self::Tool { .. } | Self::Rpc { .. } | Self::GraphQl { .. } => true,
+            Self::Tool { .. } | Self::Rpc { .. } | Self::GraphQl { .. } | Self::Exit { .. } => true,
             Self::NotReady(_) | Self::Withheld(_) | Self::InputRequired(_) | Self::SessionEnded => false,
             Self::Timeout { sent } | Self::Exhausted { sent } | Self::Unreachable { sent, .. } => *sent,
             Self::Argument { .. } | Self::UnknownTool(_) | Self::Credential(_) | Self::CredentialUse(_) => false,

@@ -1,6 +1,6 @@
 //! Calls to upstreams. A service's answer becomes bytes; nothing here knows of filters or MCP.
 //!
-//! [`Upstream`] dispatches on the kind of a service's source, and each kind is a module of its own: `http` and `mcp`. The
+//! [`Upstream`] dispatches on the kind of a service's source, and each kind is a module of its own: `http`, `mcp` and `command`. The
 //! other modules are shared: the client and what it may connect to, responses, credentials, the search for a credential in
 //! an answer, and templates.
 
@@ -8,6 +8,7 @@ mod alias;
 mod auth;
 mod client;
 mod cluster;
+mod command;
 mod connect;
 mod credentials;
 mod dns;
@@ -50,6 +51,7 @@ use crate::trace::CallTrace;
 
 pub use crate::arguments::Arguments;
 pub use client::{Client, ClientError, ClientOptions, IdleLimits};
+pub use command::ProgramEnd;
 pub use credentials::{LocalCredentials, environment_variable};
 pub use egress::{Destination, EgressPolicy, InvalidDestination};
 pub use error::UpstreamError;

@@ -179,7 +179,7 @@ fn upstream(
         Source::Http(HttpSource { base_url, auth: _ }) => (base_url, false),
         Source::Mcp(McpSource { url, .. }) => (url, true),
         // Not served in a cluster.
-        Source::Program(_) => return None,
+        Source::Program(_) | Source::Command(_) => return None,
     };
     let exposition = world.get(Kind::Exposition, name)?.resources.expositions.first();
     let plan = exposition.and_then(|exposition| exposition.spec.configuration_plan.as_ref()).and_then(|named| {

@@ -3,6 +3,8 @@
 //!
 //! There is no controller and no node here, so Helm does not wait, and what should disappear with its owner stays.
 
+#![recursion_limit = "256"]
+
 mod release;
 mod values;
 

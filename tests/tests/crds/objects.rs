@@ -213,10 +213,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (action(&json!({ "retry": { "maxAttempts": 2, "retryOn": [200] } })), "greater than or equal to 400"),
         (action(&json!({ "pagination": { "type": "cursor" } })), "is required for type cursor"),
         (action(&json!({ "pagination": { "type": "offset", "nextPath": "a" } })), "not allowed for type offset"),
-        (action(&json!({ "command": ["ls"] })), "`command` is not implemented yet"),
-        (action(&json!({ "successCodes": [0, 1] })), "`successCodes` is not implemented yet"),
-        (action(&json!({ "jsonFlag": "--json" })), "`jsonFlag` is not implemented yet"),
-        (action(&json!({ "inlineScript": "tell" })), "`inlineScript` is not implemented yet"),
+        (action(&json!({ "command": ["ls"] })), "unknown field; remove it"),
         (action(&json!({ "descripton": "a" })), "unknown field; remove it"),
         // Exposition.
         (exposition(&json!({ "service": { "name": "s" } })), "spec.service.version"),

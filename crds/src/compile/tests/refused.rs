@@ -4,20 +4,11 @@ use super::*;
 
 #[test]
 fn what_comes_later_is_refused_by_name_and_place() {
-    let action = |field: &str| {
-        format!("name: n\nversion: 1.0.0\nbase_url: https://a.example\nactions:\n  a:\n    path: /a\n    {field}\n")
-    };
     let spec = |kind: &str, spec: &str| {
         format!("apiVersion: tamis.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  {spec}\n")
     };
     let exposition = |field: &str| spec("Exposition", &format!("service: {{name: s, version: '1'}}\n  {field}"));
     let table = [
-        (action("command: [ls, -l]"), "7:", "actions.a.command"),
-        (action("json_flag: --json"), "7:", "actions.a.json_flag"),
-        (action("success_codes: [0, 1]"), "7:", "actions.a.success_codes"),
-        (action("inline_script: tell"), "7:", "actions.a.inline_script"),
-        ("name: n\nversion: 1.0.0\nadapter: command\ncommand_spec: {}\nactions: {}\n".into(), "3:1", "adapter"),
-        (spec("ServiceManifest", "version: 1.0.0\n  command: {}"), "6:", "spec.command"),
         (spec("ServiceManifest", "version: 1.0.0\n  grpc: {}"), "6:", "spec.grpc"),
         (spec("ServiceManifest", "version: 1.0.0\n  llm: {baseUrl: a}"), "6:", "spec.llm"),
         (exposition("access: {jwt: {}}"), "6:", "spec.access.jwt"),

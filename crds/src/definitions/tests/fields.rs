@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::super::all;
-use super::super::structural::{OPEN, RULES};
+use super::super::structural::{OPEN, RULES, SERVE_ONLY};
 use super::{schemas, walk};
 
 /// Where any JSON may stand, or text or a list, which the policy on filters tells apart.
@@ -142,6 +142,12 @@ fn compare(
     types: &BTreeMap<String, BTreeSet<String>>,
     seen: &mut BTreeSet<String>,
 ) {
+    if SERVE_ONLY.iter().any(|place| path.strip_prefix("ServiceManifest.spec.") == place.split('.').nth(1)) {
+        // Rejected by its name, so its fields need no definition.
+        assert_eq!(defined[RULES][0]["rule"], "false", "{path}");
+        assert!(defined["properties"].is_null(), "{path}");
+        return unfold(root, schema, seen);
+    }
     let referred = |at: &Json| at["$ref"].as_str().and_then(|text| text.strip_prefix("#/$defs/")).map(str::to_owned);
     if let Some(alternatives) = schema["anyOf"].as_array() {
         // A filter has two, and ends what the API server can know.
@@ -178,6 +184,21 @@ fn compare(
         if schema[key].is_object() {
             compare(root, &schema[key], &defined[key], &format!("{path}.*"), types, seen);
         }
+    }
+}
+
+/// Notes a type and those that it is made of.
+fn unfold(root: &Json, at: &Json, seen: &mut BTreeSet<String>) {
+    match at {
+        Json::Object(members) => {
+            let name = members.get("$ref").and_then(Json::as_str).and_then(|text| text.strip_prefix("#/$defs/"));
+            if let Some(name) = name.filter(|name| seen.insert((*name).to_owned())) {
+                unfold(root, &root["$defs"][name], seen);
+            }
+            members.values().for_each(|value| unfold(root, value, seen));
+        }
+        Json::Array(values) => values.iter().for_each(|value| unfold(root, value, seen)),
+        _ => {}
     }
 }
 

@@ -239,7 +239,7 @@ impl Fetch<'_> {
 }
 
 /// Returns the part of a body at a path.
-fn extract_output(body: &Bytes, path: Option<&str>) -> Result<Bytes, UpstreamError> {
+pub(in crate::upstream) fn extract_output(body: &Bytes, path: Option<&str>) -> Result<Bytes, UpstreamError> {
     let Some(path) = path else { return Ok(body.clone()) };
     let found = extract::extract(body, path).map_err(UpstreamError::Malformed)?;
     found.ok_or_else(|| UpstreamError::Malformed(format!("has nothing at `{path}`, where `extract` looks")))

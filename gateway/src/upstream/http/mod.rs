@@ -15,8 +15,10 @@ mod query;
 mod render;
 mod retry;
 
+pub(super) use fetch::extract_output;
 pub(super) use headers::for_every_request;
 pub(super) use render::MAX_URL;
+pub(super) use retry::{Decision, Failure, decide};
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -92,7 +94,7 @@ impl HttpService {
                 }
                 // Resolved before a call.
                 Call::Alias(_) => {}
-                Call::Mcp(_) => {
+                Call::Mcp(_) | Call::Command(_) => {
                     let field = format!("tools.{name}.call");
                     return Err(InvalidService::new(field, "must be `http`: the service is an HTTP API"));
                 }
