@@ -282,3 +282,21 @@ pub(crate) fn resource_of(kind: Kind) -> ApiResource {
         plural: kind.plural().to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_and_config_maps_are_requested_by_their_labels_only() {
+        let table = [
+            (Watched::Secrets, "secrets", "tamis.dev/credentials in (upstream,callers)"),
+            (Watched::ConfigMaps, "configmaps", "tamis.dev/document"),
+            (Watched::GroupSecrets, "secrets", "app.kubernetes.io/managed-by=tamis-operator,tamis.dev/gateway-group"),
+        ];
+        for (watched, plural, selector) in table {
+            let (resource, config) = api_of(&watched);
+            assert_eq!((resource.plural.as_str(), config.label_selector.as_deref()), (plural, Some(selector)));
+        }
+    }
+}

@@ -234,7 +234,7 @@ fn meaning(event: &notify::Event, root: &Path) -> Vec<Message> {
 }
 
 fn is_document(path: &Path) -> bool {
-    path.extension().is_some_and(|e| ["yaml", "yml", "json"].iter().any(|known| e.eq_ignore_ascii_case(known)))
+    path.file_name().is_some_and(|name| tamis_crds::is_document(&name.to_string_lossy()))
 }
 
 /// Returns whether the path is a symbolic link, or a hard link of several. Links are complete as soon as they appear:

@@ -202,8 +202,7 @@ fn run(resources: &Resources, env: &CompileEnv<'_>, incomplete: bool) -> Compila
     let mut own = Vec::new();
     let customs = custom::CustomToolsIndex::new(&resources.tools, &mut own);
     let contents = content::ContentIndex::new(&resources.prompts, &resources.contents, &mut own);
-    let manifests = (&resources.manifests[..], &resources.apis[..], &resources.config_maps[..]);
-    let services = service::Services::new(manifests, (&customs, &contents), &unusable, env, &mut own);
+    let services = service::Services::new(resources, (&customs, &contents), &unusable, env, &mut own);
     if incomplete {
         own.retain(|finding| finding.reason != Reason::ConfigMapNotFound);
     } else {

@@ -21,8 +21,7 @@ use super::{CompileEnv, action, auth, command, duplicate_names, graphql, mcp, op
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{
-    ActionSpec, ApiDocument, AuthSpec, AuthType, ConfigMap, HttpSpec, ServiceManifestSpec, ServiceRef, SourceSpec,
-    override_of,
+    ActionSpec, AuthSpec, AuthType, HttpSpec, Resources, ServiceManifestSpec, ServiceRef, SourceSpec, override_of,
 };
 use crate::sink::DiagnosticSink;
 use crate::{Diagnostic, Resource};
@@ -119,16 +118,13 @@ pub(super) struct Services<'r> {
 
 impl<'r> Services<'r> {
     pub(super) fn new(
-        (manifests, apis, config_maps): (
-            &'r [Arc<Resource<ServiceManifestSpec>>],
-            &[Arc<ApiDocument>],
-            &[Arc<ConfigMap>],
-        ),
+        resources: &'r Resources,
         (customs, contents): (&CustomToolsIndex<'r>, &ContentIndex<'r>),
         unusable: &Unusables<'r>,
         env: &CompileEnv<'_>,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Self {
+        let Resources { manifests, apis, config_maps, .. } = resources;
         duplicate_names("ServiceManifest", manifests, diagnostics);
         let mut services = Self { by_ref: HashMap::new(), all: Vec::new() };
         for resource in manifests {

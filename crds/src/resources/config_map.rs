@@ -46,6 +46,9 @@ impl fmt::Debug for ConfigMap {
     }
 }
 
+/// A document, or what is wrong with the value that should hold it, and the remedy.
+pub type Unpacked<'d> = Result<Cow<'d, [u8]>, (String, &'static str)>;
+
 /// How a value is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compression {
@@ -110,7 +113,7 @@ impl ConfigMap {
     /// # Errors
     /// What is wrong with the value, and the remedy: it is not what its key says, or has more than [`MAX_API_BYTES`].
     #[must_use]
-    pub fn document(&self, key: &str) -> Option<Result<Cow<'_, [u8]>, (String, &'static str)>> {
+    pub fn document(&self, key: &str) -> Option<Unpacked<'_>> {
         let Stored { bytes, is_packed, digest: _ } = self.keys.get(key)?;
         // What was compressed here is text.
         let compression = if *is_packed { Compression::Zstd } else { compression(key).0 };

@@ -31,8 +31,8 @@ pub(crate) use common::LATER;
 pub use common::{
     ConfigMapKeyRef, Later, LocalName, Memory, NamespacedName, Quantity, SecretKeyRef, ServiceRef, Share,
 };
-pub use config_map::ConfigMap;
 pub(crate) use config_map::document_name;
+pub use config_map::{ConfigMap, Unpacked};
 pub use content::{
     PromptArgumentSpec, PromptMessageSpec, PromptResultSpec, PromptSpec, PromptsObject, PromptsSpec, ResourceSpec,
     ResourceTemplateSpec, ResourcesObject, ResourcesSpec, TemplateVariableSpec,

@@ -34,7 +34,7 @@ pub(crate) fn source(watched: Watched) -> Source {
 pub(crate) fn object(kind: &str, text: &str, version: u64, rest: Value) -> DynamicObject {
     let name = name(text);
     let mut object = json!({
-        "apiVersion": if matches!(kind, "Secret" | "Namespace") { "v1" } else { "tamis.dev/v1alpha1" },
+        "apiVersion": if matches!(kind, "Secret" | "ConfigMap" | "Namespace") { "v1" } else { "tamis.dev/v1alpha1" },
         "kind": kind,
         "metadata": {
             "name": name.name, "namespace": name.namespace, "uid": format!("{kind}-{name}"), "generation": version,
@@ -155,6 +155,13 @@ impl Fixture {
             "data": {"token": "c2VjcmV0"},
         });
         self.apply(Watched::Secrets, Change::applied(object("Secret", name, version, rest)));
+    }
+
+    /// Creates or edits a labelled ConfigMap with one key, `api.yaml`.
+    pub(crate) fn config_map(&mut self, name: &str, text: &str) {
+        let rest = json!({"metadata": {"labels": {(names::DOCUMENT_LABEL): "true"}}, "data": {"api.yaml": text}});
+        let version = self.next();
+        self.apply(Watched::ConfigMaps, Change::applied(object("ConfigMap", name, version, rest)));
     }
 
     pub(crate) fn namespace(&mut self, labels: Value, phase: &str) {

@@ -1,9 +1,11 @@
 use serde_json::json;
 use tamis_config::{CredentialHandle, names};
+use tamis_crds::cluster::ConfigMapState;
 
 use super::fixture::{Fixture, name, object};
-use super::{Object, Scope, shard_name};
+use super::{ClusterState, Object, Scope, shard_name};
 use crate::object::Kind;
+use crate::quota::Quotas;
 use crate::watch::{Change, Watched};
 
 fn shard(version: u64, data: &serde_json::Value, uid: &str, number: usize) -> kube::api::DynamicObject {
@@ -504,4 +506,84 @@ fn a_bundle_follows_its_parts_and_nothing_else() {
         edit(&mut f);
         assert_eq!(f.marked(), *expected, "{what}");
     }
+}
+
+/// A document of one operation.
+const API: &str = "openapi: 3.1.0\nservers: [{url: https://api.example.com}]\npaths: {/a: {get: {operationId: get}}}\n";
+
+fn document(name: &str) -> serde_json::Value {
+    json!({"version": "1", "openapi": {"configMapRef": {"name": name, "key": "api.yaml"}}})
+}
+
+#[test]
+fn an_edit_of_a_config_map_marks_what_names_it_and_nothing_else() {
+    let mut f = Fixture::good();
+    f.put(Kind::ServiceManifest, "of-map", document("api"));
+    f.put(Kind::ServiceManifest, "other", document("other"));
+    f.marked();
+    f.config_map("api", API);
+    assert_eq!(f.marked(), "of-map:*");
+    f.config_map("api", API);
+    assert_eq!(f.marked(), "", "the content is the same");
+    f.config_map("api", &API.replace("/a", "/b"));
+    assert_eq!(f.marked(), "of-map:*");
+    f.config_map("nobody", API);
+    assert_eq!(f.marked(), "");
+    f.put(Kind::ServiceManifest, "of-map", document("other"));
+    f.marked();
+    f.config_map("api", API);
+    assert_eq!(f.marked(), "", "the manifest names another one now");
+    f.config_map("other", API);
+    assert_eq!(f.marked(), "of-map:* other:*");
+    f.apply(Watched::ConfigMaps, Change::deleted(object("ConfigMap", "other", 0, json!({}))));
+    assert_eq!(f.marked(), "of-map:* other:*");
+}
+
+#[test]
+fn config_maps_are_awaited_and_dropped_with_the_right_to_read_them() {
+    let mut f = Fixture::good();
+    let source = crate::watch::Source { watched: Watched::ConfigMaps, namespace: Some("team".to_owned()) };
+    let map = |version| {
+        let rest = json!({"metadata": {"labels": {(names::DOCUMENT_LABEL): "true"}}, "data": {"api.yaml": API}});
+        object("ConfigMap", "api", version, rest)
+    };
+    assert!(f.cluster.namespaces_awaiting_config_maps().is_empty(), "no manifest names one");
+    f.put(Kind::ServiceManifest, "of-map", document("api"));
+    assert!(f.cluster.watches_changed);
+    assert_eq!(f.cluster.namespaces_with_config_maps(), ["team".to_owned()].into());
+    assert_eq!(f.cluster.namespaces_awaiting_config_maps(), ["team".to_owned()].into());
+    f.cluster.apply(&source, Change::listed(vec![map(1)]), f.now);
+    assert!(f.cluster.namespaces_awaiting_config_maps().is_empty());
+    assert!(matches!(f.cluster.config_maps.state(&name("api")), ConfigMapState::Found(_)));
+    f.marked();
+    f.cluster.apply(&source, Change::Forbidden, f.now);
+    assert_eq!(f.cluster.config_maps.state(&name("api")), ConfigMapState::Forbidden, "its content is dropped");
+    assert!(f.cluster.namespaces_awaiting_config_maps().is_empty(), "waiting would not help");
+    assert_eq!(f.marked(), "of-map:*");
+    f.cluster.apply(&source, Change::Forbidden, f.now);
+    assert_eq!(f.marked(), "", "it is known");
+    f.cluster.apply(&source, Change::listed(vec![map(2)]), f.now);
+    assert_eq!(f.marked(), "of-map:*");
+    f.cluster.apply(&source, Change::listed(Vec::new()), f.now);
+    assert_eq!((f.marked().as_str(), f.cluster.config_maps.state(&name("api"))), ("of-map:*", ConfigMapState::Missing));
+    f.cluster.forget_source(&source);
+    assert_eq!(f.cluster.namespaces_awaiting_config_maps(), ["team".to_owned()].into());
+}
+
+#[test]
+fn config_maps_count_against_the_quota_of_their_namespace() {
+    let quotas = Quotas { source_bytes: 2_000, ..Quotas::DEFAULT };
+    let mut f = Fixture::empty();
+    f.cluster = ClusterState::new(None, &[], quotas);
+    let text = |bytes: usize| "#".repeat(bytes);
+    f.config_map("api", &text(1_500));
+    f.config_map("more", &text(1_500));
+    let state = |f: &Fixture, map: &str| f.cluster.config_maps.state(&name(map));
+    assert!(matches!(state(&f, "api"), ConfigMapState::Found(_)));
+    let ConfigMapState::Refused(said) = state(&f, "more") else { panic!("{:?}", state(&f, "more")) };
+    assert!(said.contains("`source-bytes`"), "{said}");
+    f.apply(Watched::ConfigMaps, Change::deleted(object("ConfigMap", "api", 0, json!({}))));
+    assert_eq!(f.cluster.sources_to_relist(f.now), [Watched::ConfigMaps].into());
+    f.config_map("more", &text(1_500));
+    assert!(matches!(state(&f, "more"), ConfigMapState::Found(_)));
 }

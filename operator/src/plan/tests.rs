@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tamis_config::ExpositionPayload;
 use tamis_config::carrier::decode_exposition;
+use tamis_config::{ExpositionPayload, Reason};
 
 use super::hold::{GONE, NEW};
 mod bundle;
@@ -431,4 +431,48 @@ proptest! {
         }
         prop_assert_eq!(f.round(), (None, 0));
     }
+}
+
+#[test]
+fn a_document_is_converted_once_and_again_only_when_it_changes() {
+    let mut f = Fixture::good();
+    let api = |path: &str| {
+        format!(
+            "openapi: 3.1.0\nservers: [{{url: https://api.example.com}}]\npaths: {{{path}: {{get: {{operationId: get}}}}}}\n"
+        )
+    };
+    f.config_map("api", &api("/a"));
+    let spec = json!({"version": "1", "openapi": {"configMapRef": {"name": "api", "key": "api.yaml"}}});
+    f.put(Kind::ServiceManifest, "s", spec.clone());
+    f.settle();
+    assert_eq!(f.told("none"), "get=- in team/default");
+    assert_eq!(f.memory.conversions.made(), 1, "for all expositions and rounds");
+    let before = f.written();
+    // Edits of anything else convert nothing.
+    f.put(
+        Kind::ToolsFilters,
+        "base",
+        json!({"service": {"name": "s", "version": "1"}, "filters": {"get": {"retain": ["/c"]}}}),
+    );
+    f.put(
+        Kind::Exposition,
+        "none",
+        json!({"service": {"name": "s", "version": "1"}, "access": {"anonymous": true}, "filters": []}),
+    );
+    f.settle();
+    f.plan_own(&Fixture::key());
+    assert_eq!(f.memory.conversions.made(), 1);
+    assert_ne!(f.written(), before);
+    f.config_map("api", &api("/b"));
+    f.settle();
+    assert_eq!(f.memory.conversions.made(), 2);
+    // Without the ConfigMap the last good service stays.
+    let before = f.written();
+    f.apply(Watched::ConfigMaps, Change::deleted(object("ConfigMap", "api", 0, json!({}))));
+    f.settle();
+    assert_eq!(f.written(), before);
+    let verdicts = f.plan_own(&Fixture::key());
+    let key = ObjectKey { kind: Kind::ServiceManifest, name: name("s") };
+    let reasons: Vec<Reason> = verdicts[&key].findings.iter().map(|finding| finding.reason).collect();
+    assert_eq!(reasons, [Reason::ConfigMapNotFound]);
 }

@@ -190,7 +190,7 @@ fn equal_documents_are_converted_once_and_an_edit_of_anything_else_converts_none
             "  openapi: {configMapRef: {key: api.yaml, name: api}, operations: {include: [get, '*x']}}\n---\n";
         let indented =
             API.lines().fold("data:\n  api.yaml: |\n".to_owned(), |text, line| format!("{text}    {line}\n"));
-        let _ = write!(text, "{manifest}{reference}{}---\n", of(&config_map(&indented)));
+        let _ = writeln!(text, "{manifest}{reference}{}---", of(&config_map(&indented)));
     }
     let compiled = |text: &str| {
         let env = CompileEnv { conversions: Some(&conversions), ..CompileEnv::default() };
