@@ -41,17 +41,12 @@ impl Environment<'_> {
         for (index, name) in env.iter().enumerate() {
             let path = at.key("env").index(index);
             let stem = name.strip_suffix('*').filter(|_| patterns);
-            match stem {
-                Some("") => {
-                    sink.error(&path, "passes every variable", "write the beginning of their names, as in GIT_*")
-                }
-                _ => variable(stem.unwrap_or(name), &path, sink),
+            if stem == Some("") {
+                sink.error(&path, "passes every variable", "write the beginning of their names, as in GIT_*");
+            } else {
+                variable(stem.unwrap_or(name), &path, sink);
             }
-            let is_credential = match stem {
-                Some(stem) => stem.starts_with(CREDENTIALS),
-                None => name.starts_with(CREDENTIALS),
-            };
-            if is_credential {
+            if name.starts_with(CREDENTIALS) {
                 let remedy = "name the Secret in `secretEnv`, under the variable that the program reads";
                 sink.error(&path, "is a credential of the gateway", remedy);
             }
