@@ -1,7 +1,7 @@
 """Writes Linear's GraphQL schema, as far as types show it, from the declarations in the npm package @linear/sdk.
 
-The package has no schema. Its declarations are generated from the schema, with each type, field, argument, nullability and
-description; default values of arguments and the order of arguments are not in them. Usage:
+The package has no schema. Its declarations are generated from the schema, with each type, field, argument and nullability, and with
+descriptions; default values and descriptions of arguments are not in them. Usage:
 
     npm pack @linear/sdk@98.0.0 && tar xzf linear-sdk-98.0.0.tgz
     python3 linear_schema.py package/dist/index-*.d.mts > linear.schema.graphql
