@@ -132,6 +132,16 @@ fn check_request(apis: &Apis, name: &str, entry: &Entry, call: &Call) {
     }
 }
 
+/// The paths of the filter that matched nothing. `Enforced` says nothing of them.
+fn misses(result: &CallToolResult) -> BTreeSet<String> {
+    let result = serde_json::to_value(result).expect("JSON");
+    let report = &result["_meta"]["tamis.dev/filter"];
+    assert_eq!(report["filter_error"], Value::Null, "{report}");
+    let lists =
+        ["filter_partial_miss", "filter_unresolved"].map(|key| report[key].as_array().cloned().unwrap_or_default());
+    lists.concat().iter().map(|path| path.as_str().expect("a path").to_owned()).collect()
+}
+
 /// Checks that an answer conforms to the output schema of its tool.
 fn conforms(tool: &Tool, result: &CallToolResult) {
     let schema = serde_json::to_string(tool.output_schema.as_ref().expect("a schema")).expect("JSON");
@@ -151,6 +161,7 @@ async fn every_tool_calls_its_api_and_its_answer_is_filtered() {
     let served = Served::start(&dir.path().join("services"), &["--secrets", &secrets.to_string_lossy()]);
     let mut rows = Vec::new();
     for (name, entry) in &entries {
+        let mut missed = BTreeSet::new();
         for set in ["internal", "partner"] {
             let client = connect(&served.url(&format!("{name}-{set}"))).await;
             let tools = client.list_all_tools().await.expect("a list");
@@ -169,10 +180,13 @@ async fn every_tool_calls_its_api_and_its_answer_is_filtered() {
                     let leak = entry.absent.iter().find(|text| answer.contains(*text));
                     assert_eq!(leak, None, "{name} {}: {answer}", one.tool);
                 }
+                missed.extend(misses(&result));
                 rows.push(page::Row::new(name, set, one, &shown));
             }
             client.cancel().await.expect("ends");
         }
+        // A misspelt path is missed like one that an answer lacks.
+        assert_eq!(missed, entry.optional.iter().cloned().collect(), "{name}");
     }
     // Linear's payloads are invented, so they are compared with the schema. (GitHub's own examples miss required members.)
     let client = connect(&served.url("linear-open")).await;
@@ -184,9 +198,9 @@ async fn every_tool_calls_its_api_and_its_answer_is_filtered() {
     page::compare(&rows);
 }
 
-/// Slack answers its own errors with status 200.
+/// Slack answers its own errors with status 200, and the newest message first.
 #[tokio::test(flavor = "multi_thread")]
-async fn errors_of_slack_are_shown_to_your_own_agents_only() {
+async fn slack_s_errors_reach_your_own_agents_and_budgets_keep_what_is_new() {
     let entries: BTreeMap<_, _> = entries().into_iter().filter(|(name, _)| name == "slack").collect();
     let apis = Apis::start(&entries).await;
     let dir = tempfile::tempdir().expect("a folder");
@@ -195,6 +209,10 @@ async fn errors_of_slack_are_shown_to_your_own_agents_only() {
     let served = Served::start(&dir.path().join("services"), &["--secrets", &secrets.to_string_lossy()]);
     let (internal, partner) =
         (connect(&served.url("slack-internal")).await, connect(&served.url("slack-partner")).await);
+    // Under a budget, the newest messages stay, which Slack sends first.
+    let result = call(&internal, "get-channel-history", &json!({"channel": "C1", "_budget": 900})).await;
+    let shown = said(&result);
+    assert!(shown.contains("Rollout notes are in the wiki under Releases / 2.41") && shown.len() <= 900, "{shown}");
     let unknown = json!({"channel": "unknown"});
     let result = call(&internal, "get-channel-history", &unknown).await;
     assert_eq!(said(&result), r#"{"ok":false,"error":"channel_not_found"}"#);

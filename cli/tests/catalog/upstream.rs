@@ -25,6 +25,8 @@ pub(crate) struct Entry {
     pub(crate) authorization: String,
     /// Texts of the payloads that no partner may see.
     pub(crate) absent: Vec<String>,
+    /// Paths of the internal set that the payloads do not have, because the API sends them for some answers only.
+    pub(crate) optional: Vec<String>,
     pub(crate) calls: Vec<Call>,
 }
 
