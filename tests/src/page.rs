@@ -37,6 +37,7 @@ pub const WITHOUT_CLUSTER: &[&str] = &[
     "docs/programs.md",
     "docs/openapi.md",
     "docs/graphql.md",
+    "docs/catalog.md",
 ];
 /// Pages that a test follows with a Kubernetes API server.
 pub const OF_CLUSTER: &[&str] = &[

@@ -1,6 +1,7 @@
 //! `tamis import`: makes documents of Tamis out of documents of other products, and of what servers say about themselves.
 
 mod api;
+mod catalog;
 mod client;
 mod compare;
 mod config_map;
@@ -21,14 +22,14 @@ use std::process::ExitCode;
 use crate::logging::LogArgs;
 
 /// Make documents of Tamis out of documents of other products, of an MCP server's tools, or of an OpenAPI document or a GraphQL
-/// schema.
+/// schema, or copy them from the catalogue.
 ///
 /// `tamis serve`, `validate` and `filter` read documents of reShapr and kimbap as they are, but a cluster accepts only documents
 /// of tamis.dev. `import reshapr` and `import kimbap` print them to standard output. Findings go to standard error; if one is an
 /// error, nothing is printed. Labels and annotations are kept, comments are not.
 ///
 /// `import mcp` asks an MCP server for its tools and writes a ServiceManifest that pins them. `import openapi` writes one of an
-/// OpenAPI document, and `import graphql` one of a GraphQL schema.
+/// OpenAPI document, and `import graphql` one of a GraphQL schema. `import catalog` copies a service that is ready to use.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -38,6 +39,7 @@ Examples:
   tamis import mcp https://mcp.example.com/mcp -o tickets.yaml
   tamis import openapi petstore.yaml -o api
   tamis import graphql schema.graphql --base-url https://api.example.com/graphql -o api
+  tamis import catalog github -o services
 
 Exit codes:
   0  converted (warnings do not count)
@@ -64,6 +66,7 @@ Examples:
     Mcp(mcp::Args),
     Openapi(openapi::Args),
     Graphql(graphql::Args),
+    Catalog(catalog::Args),
 }
 
 /// Runs the import that the arguments name.
@@ -73,6 +76,7 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         From::Mcp(args) => mcp::run(args),
         From::Openapi(args) => openapi::run(args),
         From::Graphql(args) => graphql::run(args),
+        From::Catalog(args) => catalog::run(args),
     }
 }
 

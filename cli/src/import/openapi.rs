@@ -182,8 +182,8 @@ info: {title: Pet Store, version: 1.0.2}
 servers: [{url: https://api.example.com/v1}]
 paths:
   /pets:
-    get: {operationId: listPets, tags: [pets], parameters: [{name: c, in: cookie}]}
-    post: {operationId: addPet, tags: [pets], requestBody: {required: true, content: {image/png: {}}}}
+    get: {operationId: listPets, tags: [pets], parameters: [{name: c d, in: cookie}]}
+    post: {operationId: addPet, tags: [pets], responses: {'200': {content: {image/png: {}}}}}
   /other: {get: {operationId: other}}
 components: {securitySchemes: {a: {type: http, scheme: bearer}}}
 ";
@@ -251,8 +251,8 @@ components: {securitySchemes: {a: {type: http, scheme: bearer}}}
         let report = examine_api("in.yaml", API.as_bytes(), Some(&["pets".to_owned()]));
         assert_eq!(
             summary(&report, OPERATIONS, Path::new("m.yaml"), Path::new("d.json")),
-            "m.yaml, d.json: 1 of 2 operations became tools\nleft out POST /pets: has a body of image/png\nlistPets: without \
-             cookie `c`, which is not supported\n1 operation was not selected\n"
+            "m.yaml, d.json: 1 of 2 operations became tools\nleft out POST /pets: answers with image/png\nlistPets: without \
+             cookie `c d`, which has a name that no cookie can have\n1 operation was not selected\n"
         );
     }
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use tamis_tests::root;
 
 /// Folders that have pages for readers, and folders below them that do not.
-const FOLDERS: &[&str] = &["docs", "examples", "bench", "charts", "deploy", "e2e", "tests"];
+const FOLDERS: &[&str] = &["docs", "examples", "bench", "catalog", "charts", "deploy", "e2e", "tests"];
 const PASSED_OVER: &[&str] = &["node_modules", "target"];
 
 /// A page: its path from the root of the repository, and its text.
