@@ -6,7 +6,7 @@ use super::SYSTEM;
 
 /// Combinations of values, by name, for the release `tamis` in `tamis-system`.
 pub(crate) fn matrix() -> Vec<(&'static str, Value)> {
-    let everything = json!({
+    let mut everything = json!({
         "fullnameOverride": "gate",
         "commonLabels": {"team": "platform"},
         "commonAnnotations": {"example.com/of": "platform"},
@@ -16,7 +16,6 @@ pub(crate) fn matrix() -> Vec<(&'static str, Value)> {
         "gatewayImage": "registry.example.com:5000/platform/tamis-gateway:1",
         "groupNamespaces": ["edge", "team-a"],
         "secretNamespaces": ["team-a", "team-b"],
-        "documentNamespaces": ["team-b"],
         "controllerName": "example.com/gate",
         "gatewayGroup": {"name": "public", "namespace": "edge", "annotations": {"example.com/for": "partners"}, "spec": {
             "autoscaling": {"minReplicas": 2, "maxReplicas": 4}, "listener": {"port": 80},
@@ -57,6 +56,7 @@ pub(crate) fn matrix() -> Vec<(&'static str, Value)> {
         "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-more"}},
                          "{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}-text}}"],
     });
+    everything["documentNamespaces"] = json!(["team-b"]);
     vec![
         ("defaults", json!({})),
         ("everything", everything),
