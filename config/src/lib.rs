@@ -12,6 +12,7 @@ pub mod carrier;
 mod content;
 mod exposition;
 pub mod group_keys;
+mod grpc;
 pub mod names;
 mod pattern;
 pub mod placeholder;
@@ -35,6 +36,7 @@ pub use exposition::{
     Access, Audit, CallLimits, CredentialGrant, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool,
     OutputLimits, TokenSettings,
 };
+pub use grpc::{GrpcCall, GrpcSource};
 pub use pattern::{NamePatterns, is_tool_name, matches_pattern, selects};
 pub use reason::{Condition, Reason};
 pub use same_json::{same_annotations, same_json};

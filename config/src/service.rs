@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tamis_engine::{JsonText, ResponseType};
 
-use crate::ServiceContent;
+use crate::{GrpcCall, GrpcSource, ServiceContent};
 
 /// SHA-256 of a service document's JSON, in lower-case hex: its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -75,6 +75,7 @@ impl ServiceDocument {
         match &self.source {
             Source::Http(HttpSource { base_url, auth: _ }) => vec![base_url],
             Source::Mcp(McpSource { url, .. }) => vec![url],
+            Source::Grpc(GrpcSource { endpoint, .. }) => vec![endpoint],
             // What a program connects to is not known.
             Source::Program(_) => Vec::new(),
         }
@@ -85,7 +86,7 @@ impl ServiceDocument {
     pub fn followed(&self) -> Option<&McpSource> {
         match &self.source {
             Source::Mcp(source) if source.follow => Some(source),
-            Source::Http(_) | Source::Mcp(_) | Source::Program(_) => None,
+            Source::Http(_) | Source::Mcp(_) | Source::Grpc(_) | Source::Program(_) => None,
         }
     }
 
@@ -124,11 +125,9 @@ impl ServiceDocument {
                 Some(SentCredential { auth, credential, base_url, path, headers })
             }
             (Source::Mcp(source), Call::Mcp(_)) => source.sent_credential(),
-            // A document whose calls are not of the kind of its source is not loaded.
-            (Source::Http(_), Call::Mcp(_)) | (Source::Mcp(_) | Source::Program(_), Call::Http(_)) => None,
-            // A program gets its credentials when it starts.
-            (Source::Program(_), Call::Mcp(_)) => None,
-            (Source::Http(_) | Source::Mcp(_) | Source::Program(_), Call::Alias(_)) => None,
+            (Source::Grpc(source), Call::Grpc(call)) => source.sent_credential(call),
+            // A document whose calls are not of the kind of its source is not loaded. A program gets its credentials when it starts.
+            (Source::Http(_) | Source::Mcp(_) | Source::Grpc(_) | Source::Program(_), _) => None,
         }
     }
 }
@@ -140,7 +139,7 @@ impl ServiceDocument {
     pub fn credentials<'d>(&'d self, tool: &'d ServiceTool) -> Vec<&'d CredentialRef> {
         match &self.source {
             Source::Program(ProgramSource { command: _, env: _, secret_env }) => secret_env.values().collect(),
-            Source::Http(_) | Source::Mcp(_) => {
+            Source::Http(_) | Source::Mcp(_) | Source::Grpc(_) => {
                 self.sent_credential(tool).map(|sent| sent.credential).into_iter().collect()
             }
         }
@@ -170,6 +169,8 @@ pub enum Source {
     Http(HttpSource),
     /// An MCP server.
     Mcp(McpSource),
+    /// A gRPC server.
+    Grpc(GrpcSource),
     /// An MCP server that is a program. Only `tamis serve` runs programs.
     Program(ProgramSource),
 }
@@ -322,7 +323,7 @@ impl ServiceTool {
     #[must_use]
     pub fn alias(&self) -> Option<&Alias> {
         match &self.call {
-            Call::Http(_) | Call::Mcp(_) => None,
+            Call::Http(_) | Call::Mcp(_) | Call::Grpc(_) => None,
             Call::Alias(alias) => Some(alias),
         }
     }
@@ -338,6 +339,8 @@ pub enum Call {
     Alias(Alias),
     /// Calls a tool of an MCP server.
     Mcp(McpCall),
+    /// Calls a method of a gRPC server.
+    Grpc(Box<GrpcCall>),
 }
 
 /// A call of a tool of an MCP server. Title, description, input schema and output schema that the server must list are

@@ -8,7 +8,7 @@
 //! Version 4 added bundles, expositions that are called through bundles only, MCP servers whose tools are published as they
 //! are listed (`follow`), headers of MCP servers, prompts and resources, how long clients may keep lists, programs as the source of a
 //! service, and what requests of OpenAPI operations need: forms, separators in paths, and the styles `space`, `pipe`, `deep` and
-//! `json`. It added GraphQL requests, and the queries of expositions.
+//! `json`. It added GraphQL requests, the queries of expositions, and gRPC servers.
 //!
 //! Everything is destructured: a field does not compile until it is placed in a version here.
 
@@ -34,7 +34,7 @@ pub fn lowest_service_version(document: &ServiceDocument) -> u32 {
     let source = match source {
         Source::Http(_) => FIRST_VERSION,
         Source::Mcp(McpSource { url: _, auth: _, follow, headers }) => 3 + u32::from(*follow || !headers.is_empty()),
-        Source::Program(_) => 4,
+        Source::Grpc(_) | Source::Program(_) => 4,
     };
     tools.values().map(tool_version).fold(source, u32::max)
 }
@@ -67,6 +67,7 @@ fn tool_version(tool: &ServiceTool) -> u32 {
         }
         Call::Alias(_) => FIRST_VERSION,
         Call::Mcp(_) => 3,
+        Call::Grpc(_) => 4,
     }
 }
 

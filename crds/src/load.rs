@@ -25,10 +25,10 @@ pub struct Loaded {
     pub files: Vec<ParsedFile>,
 }
 
-/// Reads files, and folders with all their `*.yaml`, `*.yml`, `*.json`, `*.graphql`, `*.graphqls` and `*.gql` files, in the order of
-/// their names.
+/// Reads files, and folders with all their `*.yaml`, `*.yml`, `*.json`, `*.graphql`, `*.graphqls`, `*.gql`, `*.proto`, `*.binpb`,
+/// `*.pb` and `*.desc` files, in the order of their names.
 ///
-/// OpenAPI and GraphQL documents that manifests name are read too, up to [`MAX_API_BYTES`].
+/// OpenAPI, GraphQL and gRPC documents that manifests name are read too, up to [`MAX_API_BYTES`].
 ///
 /// Hidden files, temporary files of editors and the `..data` links of mounted ConfigMaps are skipped. A file that is named
 /// itself is read whatever its name. A file that several paths lead to is read once, under the first path.
@@ -116,7 +116,7 @@ pub fn is_document(name: &str) -> bool {
     !name.starts_with('.')
         && !name.starts_with('#')
         && !name.ends_with('~')
-        && matches!(ending.as_deref(), Some("yaml" | "yml" | "json" | "graphql" | "graphqls" | "gql"))
+        && (matches!(ending.as_deref(), Some("yaml" | "yml" | "json")) || api::is_by_name(name))
 }
 
 /// Returns the files that [`load`] would read, without reading them.

@@ -15,7 +15,8 @@ use super::plan::Plans;
 use super::service::{Service, Services};
 use super::unusable::Unusables;
 use super::{
-    Compilation, CompileEnv, Degraded, access, bundle, content, credentials, duplicate_names, egress, mcp, size, stale,
+    Compilation, CompileEnv, Degraded, access, bundle, content, credentials, duplicate_names, egress, grpc, mcp, size,
+    stale,
 };
 use crate::origin::FieldPath;
 use crate::plain::plain;
@@ -287,6 +288,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
         mcp::check_program(&document, group.map(|group| &group.spec), is_served, &path)?;
         if let Planned::Named(_, plan) = &plan {
             mcp::check_plan(&document, plan, &FieldPath::spec(["configurationPlan"]))?;
+            grpc::check_plan(&document, plan, &FieldPath::spec(["configurationPlan"]))?;
         }
         if let (Some(group), Some(_)) = (group, &env.cluster) {
             egress::check(&document, &id.namespace, group, &path)?;

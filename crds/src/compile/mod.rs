@@ -15,6 +15,7 @@ mod filters;
 mod follow;
 mod graphql;
 mod groups;
+mod grpc;
 mod mcp;
 mod openapi;
 mod overrides;

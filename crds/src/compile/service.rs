@@ -16,7 +16,7 @@ use super::credentials::ACCOUNT_HEADERS;
 use super::custom::CustomToolsIndex;
 use super::source::graphql::Queries;
 use super::unusable::Unusables;
-use super::{CompileEnv, action, auth, duplicate_names, graphql, mcp, openapi, size};
+use super::{CompileEnv, action, auth, duplicate_names, graphql, grpc, mcp, openapi, size};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{
@@ -63,7 +63,7 @@ impl Service<'_> {
     pub(super) fn knows_tools(&self) -> bool {
         match self.resource.spec.source() {
             Some(SourceSpec::Mcp(mcp)) => mcp.follow != Some(true),
-            Some(SourceSpec::OpenApi(_) | SourceSpec::GraphQl(_)) => self.converted.is_some(),
+            Some(SourceSpec::OpenApi(_) | SourceSpec::GraphQl(_) | SourceSpec::Grpc(_)) => self.converted.is_some(),
             Some(SourceSpec::Http(_)) | None => true,
         }
     }
@@ -241,8 +241,15 @@ fn document<'s>(
                 (Source::Http(nowhere()), IndexMap::new())
             }
         },
+        Some(SourceSpec::Grpc(api)) => match grpc::compile(api, apis, env, sink) {
+            Some((source, tools)) => (Source::Grpc(source), tools),
+            None => {
+                is_known = false;
+                (Source::Http(nowhere()), IndexMap::new())
+            }
+        },
         None => {
-            let remedy = "add `http`, `mcp`, `openapi` or `graphql`, the only ones implemented yet";
+            let remedy = "add `http`, `mcp`, `openapi`, `graphql` or `grpc`, the only ones implemented yet";
             sink.because(Reason::UnsupportedSource).error(&FieldPath::spec([]), "has no source", remedy);
             (Source::Http(nowhere()), IndexMap::new())
         }

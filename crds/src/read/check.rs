@@ -6,8 +6,8 @@ use crate::definitions::MAX_TOOLS;
 use crate::origin::FieldPath;
 use crate::resources::{
     BundlePartSpec, ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, GraphQlFieldsSpec,
-    LimitsSpec, Memory, NamespacesFrom, OperationsSpec, OutputLimitsSpec, PromptsSpec, Quantity, ResourcesSpec,
-    ServiceManifestSpec, ServiceRef, SourceSpec, TokensSpec, ToolsFiltersSpec,
+    GrpcMethodsSpec, LimitsSpec, Memory, NamespacesFrom, OperationsSpec, OutputLimitsSpec, PromptsSpec, Quantity,
+    ResourcesSpec, ServiceManifestSpec, ServiceRef, SourceSpec, TokensSpec, ToolsFiltersSpec,
 };
 use crate::sink::DiagnosticSink;
 use serde::de::DeserializeOwned;
@@ -66,6 +66,14 @@ impl Spec for ServiceManifestSpec {
                 at_most(MAX_PATTERNS, openapi.overrides.len(), &FieldPath::spec(["openapi", "overrides"]), sink);
                 if let Some(OperationsSpec { include, exclude }) = &openapi.operations {
                     let at = FieldPath::spec(["openapi", "operations"]);
+                    at_most(MAX_PATTERNS, include.as_ref().map_or(0, Vec::len), &at.key("include"), sink);
+                    at_most(MAX_PATTERNS, exclude.len(), &at.key("exclude"), sink);
+                }
+            }
+            Some(SourceSpec::Grpc(grpc)) => {
+                at_most(MAX_PATTERNS, grpc.overrides.len(), &FieldPath::spec(["grpc", "overrides"]), sink);
+                if let Some(GrpcMethodsSpec { include, exclude }) = &grpc.methods {
+                    let at = FieldPath::spec(["grpc", "methods"]);
                     at_most(MAX_PATTERNS, include.as_ref().map_or(0, Vec::len), &at.key("include"), sink);
                     at_most(MAX_PATTERNS, exclude.len(), &at.key("exclude"), sink);
                 }

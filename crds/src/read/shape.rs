@@ -25,10 +25,14 @@ pub(super) fn check(
 }
 
 /// The fields for the sources of a ServiceManifest that are not implemented.
-const SOURCES: &[&str] = &["spec.command", "spec.appleScript", "spec.grpc", "spec.llm"];
+const SOURCES: &[&str] = &["spec.command", "spec.appleScript", "spec.llm"];
 /// References to documents, for which there is another way.
-const CONFIG_MAPS: &[&str] =
-    &["spec.openapi.configMapRef", "spec.graphql.configMapRef", "spec.graphql.operations.configMapRef"];
+const CONFIG_MAPS: &[&str] = &[
+    "spec.openapi.configMapRef",
+    "spec.graphql.configMapRef",
+    "spec.graphql.operations.configMapRef",
+    "spec.grpc.configMapRef",
+];
 
 struct Checker<'a> {
     file: &'a Arc<str>,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tamis_engine::{JsonText, ResponseType, ToolFilter};
 
 use super::openapi::{overridden, override_of};
-use super::{GraphQlSpec, Later, McpSpec, OpenApiSpec, OverrideSpec, ResourceStatus, SecretKeyRef};
+use super::{GraphQlSpec, GrpcSpec, Later, McpSpec, OpenApiSpec, OverrideSpec, ResourceStatus, SecretKeyRef};
 
 /// Describes an API and its tools. Set exactly one of `http`, `command`, `appleScript`, `openapi`, `graphql`, `grpc`, `mcp`
 /// and `llm`. Only `http`, `mcp`, `openapi` and `graphql` are implemented yet.
@@ -63,9 +63,9 @@ pub struct ServiceManifestSpec {
     /// A GraphQL API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graphql: Option<GraphQlSpec>,
-    /// Not implemented yet: gRPC descriptors.
+    /// A gRPC server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grpc: Option<Later>,
+    pub grpc: Option<GrpcSpec>,
     /// An MCP server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<McpSpec>,
@@ -86,6 +86,8 @@ pub enum SourceSpec<'m> {
     OpenApi(&'m OpenApiSpec),
     /// `graphql`: a GraphQL API.
     GraphQl(&'m GraphQlSpec),
+    /// `grpc`: a gRPC server.
+    Grpc(&'m GrpcSpec),
 }
 
 impl ServiceManifestSpec {
@@ -96,13 +98,13 @@ impl ServiceManifestSpec {
         // Names every field, so that one that becomes a source does not compile until it is returned.
         let Self { name: _, version: _, description: _, http, command, apple_script, openapi, graphql, grpc, mcp, llm } =
             self;
-        let unset: [&Option<Later>; 4] = [command, apple_script, grpc, llm];
+        let unset: [&Option<Later>; 3] = [command, apple_script, llm];
         if let Some(later) = unset.into_iter().flatten().next() {
             match *later {}
         }
         let (http, mcp) = (http.as_ref().map(SourceSpec::Http), mcp.as_ref().map(SourceSpec::Mcp));
         let graphql = graphql.as_ref().map(SourceSpec::GraphQl);
-        http.or(mcp).or(openapi.as_ref().map(SourceSpec::OpenApi)).or(graphql)
+        http.or(mcp).or(openapi.as_ref().map(SourceSpec::OpenApi)).or(graphql).or(grpc.as_ref().map(SourceSpec::Grpc))
     }
 
     /// Returns the sources that the manifest names.
@@ -112,6 +114,7 @@ impl ServiceManifestSpec {
             ("mcp", self.mcp.is_some()),
             ("openapi", self.openapi.is_some()),
             ("graphql", self.graphql.is_some()),
+            ("grpc", self.grpc.is_some()),
         ];
         named.into_iter().filter(|(_, is_named)| *is_named).map(|(name, _)| name)
     }
@@ -125,6 +128,7 @@ impl<'m> SourceSpec<'m> {
             Self::Http(_) | Self::Mcp(_) => None,
             Self::OpenApi(openapi) => Some(("openapi", &openapi.overrides)),
             Self::GraphQl(graphql) => Some(("graphql", &graphql.overrides)),
+            Self::Grpc(grpc) => Some(("grpc", &grpc.overrides)),
         }
     }
 
@@ -134,7 +138,7 @@ impl<'m> SourceSpec<'m> {
         let (actions, pinned) = match self {
             Self::Http(http) => (Some(http.actions.keys()), None),
             Self::Mcp(mcp) => (None, mcp.tools.as_ref().map(IndexMap::keys)),
-            Self::OpenApi(_) | Self::GraphQl(_) => (None, None),
+            Self::OpenApi(_) | Self::GraphQl(_) | Self::Grpc(_) => (None, None),
         };
         let overrides = self.overrides().map(|(_, overrides)| overridden(overrides));
         let own = actions.into_iter().flatten().chain(pinned.into_iter().flatten()).map(String::as_str);
@@ -147,7 +151,9 @@ impl<'m> SourceSpec<'m> {
         match self {
             Self::Http(http) => http.actions.get(tool)?.response.as_ref(),
             Self::Mcp(_) => None,
-            Self::OpenApi(_) | Self::GraphQl(_) => override_of(self.overrides()?.1, tool)?.1.response.as_ref(),
+            Self::OpenApi(_) | Self::GraphQl(_) | Self::Grpc(_) => {
+                override_of(self.overrides()?.1, tool)?.1.response.as_ref()
+            }
         }
     }
 }

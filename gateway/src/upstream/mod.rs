@@ -1,6 +1,6 @@
 //! Calls to upstreams. A service's answer becomes bytes; nothing here knows of filters or MCP.
 //!
-//! [`Upstream`] dispatches on the kind of a service's source, and each kind is a module of its own: `http` and `mcp`. The
+//! [`Upstream`] dispatches on the kind of a service's source, and each kind is a module of its own: `http`, `mcp` and `grpc`. The
 //! other modules are shared: the client and what it may connect to, responses, credentials, the search for a credential in
 //! an answer, and templates.
 
@@ -13,6 +13,7 @@ mod credentials;
 mod dns;
 mod egress;
 mod error;
+mod grpc;
 mod gunzip;
 mod http;
 mod incoming;

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use url::Url;
 
 use super::alias::AliasPlan;
+use super::grpc::GrpcService;
 use super::http::HttpService;
 use super::mcp::{Listed, McpService, Opened, Peer, ProgramReport, StreamEnd, Withheld};
 use super::{Answer, Arguments, CallContext, Client, CredentialScope, Passed, UpstreamError};
@@ -34,6 +35,7 @@ pub struct Upstream {
 enum Calls {
     Http(HttpService),
     Mcp(Box<McpService>),
+    Grpc(Box<GrpcService>),
 }
 
 /// A service document that cannot be called.
@@ -61,6 +63,7 @@ impl Upstream {
         let calls = match &document.source {
             Source::Http(source) => Calls::Http(HttpService::new(source, document, Arc::clone(&client))?),
             Source::Mcp(source) => Calls::Mcp(Box::new(McpService::new(source, document, Arc::clone(&client))?)),
+            Source::Grpc(source) => Calls::Grpc(Box::new(GrpcService::new(source, document, Arc::clone(&client))?)),
             Source::Program(source) => Calls::Mcp(Box::new(McpService::of_program(source, document, &client)?)),
         };
         let destinations = document.destinations().into_iter().map(Url::parse).collect::<Result<_, _>>();
@@ -107,6 +110,7 @@ impl Upstream {
             Calls::Http(service) => service.call(tool, arguments, context).await,
             // In a box, so that the futures of other calls have no room for this one.
             Calls::Mcp(service) => Box::pin(service.call(tool, arguments, context)).await,
+            Calls::Grpc(service) => Box::pin(service.call(tool, arguments, context)).await,
         }
     }
 
@@ -122,7 +126,7 @@ impl Upstream {
         context: CallContext<'_>,
     ) -> Result<Passed, UpstreamError> {
         match &self.calls {
-            Calls::Http(_) => Err(UpstreamError::UnknownTool(method.as_str().to_owned())),
+            Calls::Http(_) | Calls::Grpc(_) => Err(UpstreamError::UnknownTool(method.as_str().to_owned())),
             Calls::Mcp(service) => Box::pin(service.pass(method, name, params, context)).await,
         }
     }
@@ -191,7 +195,7 @@ impl Upstream {
     /// Returns what is known of the programs of the service, if its source is a program.
     pub(crate) fn program(&self) -> Option<ProgramReport> {
         match &self.calls {
-            Calls::Http(_) => None,
+            Calls::Http(_) | Calls::Grpc(_) => None,
             Calls::Mcp(service) => service.program(),
         }
     }
@@ -226,7 +230,7 @@ impl Upstream {
     /// Returns the MCP server, if the service is one.
     fn server(&self) -> Option<&McpService> {
         match &self.calls {
-            Calls::Http(_) => None,
+            Calls::Http(_) | Calls::Grpc(_) => None,
             Calls::Mcp(service) => Some(service),
         }
     }
@@ -286,7 +290,7 @@ impl Upstream {
     /// Returns whether the tools that are withheld have changed since the last time.
     pub(crate) fn take_change(&self) -> bool {
         match &self.calls {
-            Calls::Http(_) => false,
+            Calls::Http(_) | Calls::Grpc(_) => false,
             Calls::Mcp(service) => service.take_change(),
         }
     }

@@ -2,7 +2,7 @@
 
 mod body;
 mod exchange;
-mod extract;
+pub(super) mod extract;
 mod fetch;
 mod graphql;
 mod headers;
@@ -11,7 +11,7 @@ mod pages;
 mod path;
 mod query;
 mod render;
-mod retry;
+pub(super) mod retry;
 
 pub(super) use headers::for_every_request;
 pub(super) use render::MAX_URL;
@@ -90,7 +90,7 @@ impl HttpService {
                 }
                 // Resolved before a call.
                 Call::Alias(_) => {}
-                Call::Mcp(_) => {
+                Call::Mcp(_) | Call::Grpc(_) => {
                     let field = format!("tools.{name}.call");
                     return Err(InvalidService::new(field, "must be `http`: the service is an HTTP API"));
                 }

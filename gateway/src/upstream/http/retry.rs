@@ -12,7 +12,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
 
 /// How an attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(in crate::upstream) enum Failure {
     /// An error status, with the time that `Retry-After` asks for.
     Status { status: u16, retry_after: Option<Duration> },
     /// The request did not reach the upstream.
@@ -23,7 +23,7 @@ pub(super) enum Failure {
 
 /// What to do after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(in crate::upstream) enum Decision {
     /// Repeat the request after this time.
     Wait(Duration),
     /// The failure is the result.
@@ -35,7 +35,7 @@ pub(super) enum Decision {
 /// A request that may have been executed is repeated only if that does no harm (`idempotent`), or if the manifest lists the
 /// status. Without `retry`, an idempotent request gets one more connection: an upstream may close an idle one at the
 /// moment it is used.
-pub(super) fn decide(
+pub(in crate::upstream) fn decide(
     retry: Option<&Retry>,
     idempotent: bool,
     attempt: u32,
