@@ -36,6 +36,7 @@ pub const WITHOUT_CLUSTER: &[&str] = &[
     "docs/mcp-programs.md",
     "docs/openapi.md",
     "docs/graphql.md",
+    "docs/grpc.md",
 ];
 /// Pages that a test follows with a Kubernetes API server.
 pub const OF_CLUSTER: &[&str] =

@@ -6,6 +6,7 @@ mod compare;
 mod events;
 mod files;
 mod graphql;
+mod grpc;
 mod listing;
 mod manifest;
 mod mcp;
@@ -19,15 +20,15 @@ use std::process::ExitCode;
 
 use crate::logging::LogArgs;
 
-/// Make documents of Tamis out of documents of other products, of an MCP server's tools, or of an OpenAPI document or a GraphQL
-/// schema.
+/// Make documents of Tamis out of documents of other products, of an MCP server's tools, or of an OpenAPI document, a GraphQL
+/// schema or .proto files.
 ///
 /// `tamis serve`, `validate` and `filter` read documents of reShapr and kimbap as they are, but a cluster accepts only documents
 /// of tamis.dev. `import reshapr` and `import kimbap` print them to standard output. Findings go to standard error; if one is an
 /// error, nothing is printed. Labels and annotations are kept, comments are not.
 ///
 /// `import mcp` asks an MCP server for its tools and writes a ServiceManifest that pins them. `import openapi` writes one of an
-/// OpenAPI document, and `import graphql` one of a GraphQL schema.
+/// OpenAPI document, `import graphql` one of a GraphQL schema, and `import grpc` one of .proto files or a descriptor set.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -37,6 +38,7 @@ Examples:
   tamis import mcp https://mcp.example.com/mcp -o tickets.yaml
   tamis import openapi petstore.yaml -o api
   tamis import graphql schema.graphql --base-url https://api.example.com/graphql -o api
+  tamis import grpc service.proto --endpoint https://grpc.example.com -o api
 
 Exit codes:
   0  converted (warnings do not count)
@@ -63,6 +65,7 @@ Examples:
     Mcp(mcp::Args),
     Openapi(openapi::Args),
     Graphql(graphql::Args),
+    Grpc(grpc::Args),
 }
 
 /// Runs the import that the arguments name.
@@ -72,6 +75,7 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         From::Mcp(args) => mcp::run(args),
         From::Openapi(args) => openapi::run(args),
         From::Graphql(args) => graphql::run(args),
+        From::Grpc(args) => grpc::run(args),
     }
 }
 

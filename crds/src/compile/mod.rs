@@ -50,6 +50,7 @@ use crate::{Diagnostic, Loaded, ParsedFile, Resource};
 pub use bundle::Bundled;
 pub use pause::{Paused, pause};
 pub use source::graphql::{GraphQlDocuments, examine_graphql};
+pub use source::grpc::{GrpcReport, ProtoFile, ProtoText, examine_grpc, proto_imports};
 pub use source::openapi::examine_api;
 pub use source::report::{ApiReport, ApiTool};
 

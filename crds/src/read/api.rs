@@ -1,7 +1,7 @@
 //! OpenAPI, GraphQL and gRPC documents in files: how to tell one, and which file a manifest names.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -98,6 +98,22 @@ pub(crate) fn named<'r>(all: impl Iterator<Item = &'r Resources>) -> BTreeSet<St
         openapi.chain(graphql).chain(grpc).filter_map(|file| path(&manifest.origin.file, file).ok())
     };
     manifests.flat_map(files).collect()
+}
+
+/// Returns the .proto texts that manifests name, each with the folder of its manifest.
+pub(crate) fn named_protos<'r>(all: impl Iterator<Item = &'r Resources>) -> Vec<(PathBuf, String)> {
+    let manifests = all.flat_map(|resources| &resources.manifests);
+    let named = manifests.filter_map(|manifest| {
+        let file = manifest.spec.grpc.as_ref()?.file.as_deref().filter(|file| is_proto(file))?;
+        let folder = Path::new(&*manifest.origin.file).parent().unwrap_or(Path::new(""));
+        Some((folder.to_owned(), path(&manifest.origin.file, file).ok()?))
+    });
+    named.collect()
+}
+
+/// Returns whether a path leads to a folder or below, and to nothing hidden.
+pub(crate) fn is_below(path: &str) -> bool {
+    !path.contains(['\\', ':']) && path.split('/').all(|part| !part.is_empty() && !part.starts_with('.'))
 }
 
 /// Parses a file that a manifest names, whatever it holds.

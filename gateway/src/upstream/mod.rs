@@ -87,6 +87,8 @@ pub struct CallContext<'a> {
     pub(crate) cannot_ask: CannotAsk,
     /// The query of a GraphQL tool, as a JSON string, in place of the service's.
     pub(crate) query: Option<&'a str>,
+    /// How many messages of a stream the filter reads; none for all.
+    pub(crate) most_messages: Option<usize>,
     /// Where answers are parsed and merged that are too large for a serving thread.
     pub(crate) offload: Offload<'a>,
     /// The memory of the call. The answer's memory is reserved here, and stays reserved.

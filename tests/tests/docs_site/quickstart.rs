@@ -27,6 +27,7 @@ async fn pages_without_a_cluster_do_what_they_say() -> Result<()> {
                 "examples/prompts",
                 "examples/openapi",
                 "examples/graphql",
+                "examples/grpc",
             ],
         )?;
         wrong.extend(walkthrough.follow(page, &[&servers], Path::new("no-cluster")).await?);

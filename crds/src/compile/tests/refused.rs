@@ -18,7 +18,11 @@ fn what_comes_later_is_refused_by_name_and_place() {
         (action("inline_script: tell"), "7:", "actions.a.inline_script"),
         ("name: n\nversion: 1.0.0\nadapter: command\ncommand_spec: {}\nactions: {}\n".into(), "3:1", "adapter"),
         (spec("ServiceManifest", "version: 1.0.0\n  command: {}"), "6:", "spec.command"),
-        (spec("ServiceManifest", "version: 1.0.0\n  grpc: {}"), "6:", "spec.grpc"),
+        (
+            spec("ServiceManifest", "version: 1.0.0\n  grpc: {endpoint: a, configMapRef: {}}"),
+            "6:",
+            "spec.grpc.configMapRef",
+        ),
         (
             spec("ServiceManifest", "version: 1.0.0\n  graphql: {baseUrl: a, configMapRef: {}}"),
             "6:",

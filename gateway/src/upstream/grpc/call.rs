@@ -159,6 +159,7 @@ impl Exchange<'_> {
         if streams {
             out.push(b'[');
         }
+        let most = self.context.most_messages.filter(|_| streams).unwrap_or(usize::MAX);
         let deadline = self.context.bounds.deadline;
         let left = deadline.saturating_duration_since(Instant::now());
         let end = deadline - (left / RESERVED).min(MOST_RESERVED);
@@ -193,6 +194,13 @@ impl Exchange<'_> {
                 out = self.write(frame, is_gzip, out).await?;
                 self.context.memory.release(taken as u64);
                 count += 1;
+                if count == most {
+                    break;
+                }
+            }
+            // The filter reads no further: the rest of the stream is dropped.
+            if count == most {
+                break None;
             }
         };
         if let Some(trailers) = trailers {
@@ -253,7 +261,7 @@ impl Exchange<'_> {
             match written {
                 Ok(()) if out.len() > limit => return Err(self.bad(BadFrame::TooLarge)),
                 Ok(()) => {
-                    self.context.memory.release((room - (out.len() - before)) as u64);
+                    self.context.memory.release(room.saturating_sub(out.len() - before) as u64);
                     return Ok(out);
                 }
                 Err(NotWritten::Malformed(reason)) => return Err(malformed(reason)),

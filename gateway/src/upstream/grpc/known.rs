@@ -2,7 +2,8 @@
 
 use std::io::Write as _;
 
-use jiff::Timestamp;
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
 
 use super::json::text;
 use super::records::{Data, Malformed, Records};
@@ -14,9 +15,9 @@ const MAX_SECONDS: i64 = 315_576_000_000;
 pub(super) fn timestamp(out: &mut Vec<u8>, (seconds, nanos): (i64, i32)) -> Result<(), Malformed> {
     // The years 1 to 9999.
     let is_valid = (-62_135_596_800..=253_402_300_799).contains(&seconds) && (0..1_000_000_000).contains(&nanos);
-    let time = Timestamp::from_second(seconds).ok().filter(|_| is_valid).ok_or("has a timestamp out of range")?;
-    let text = time.to_string();
-    let _ = write!(out, "\"{}", text.trim_end_matches('Z'));
+    let epoch = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+    let time = epoch.checked_add(SignedDuration::from_secs(seconds)).ok().filter(|_| is_valid);
+    let _ = write!(out, "\"{}", time.ok_or("has a timestamp out of range")?);
     fraction(out, nanos);
     out.extend_from_slice(b"Z\"");
     Ok(())

@@ -29,18 +29,17 @@ fn read(file: &FileDescriptor) -> HashMap<Vec<i32>, String> {
     all.collect()
 }
 
-/// Joins the lines of each paragraph. Lines that begin with more than one space, or with a mark of a list, stay lines.
+/// Joins the lines of each paragraph. Lines that begin with the mark of a list stay lines.
 fn paragraphs(comment: &str) -> String {
     let mut text = String::new();
     let mut is_new = true;
     for line in comment.lines() {
-        let line = line.trim_end();
-        let own = line.trim_start().trim_start_matches('*').trim_start();
+        let own = line.trim().trim_start_matches('*').trim_start();
         if own.is_empty() {
             is_new = true;
             continue;
         }
-        let is_item = own.starts_with("- ") || line.starts_with("  ");
+        let is_item = own.starts_with("- ");
         if !text.is_empty() {
             text.push_str(match (is_new, is_item) {
                 (true, _) => "\n\n",

@@ -3,8 +3,11 @@
 //! A gateway gets the descriptors that the methods need, without comments, and knows nothing of .proto texts.
 
 mod comments;
+mod http;
 mod pool;
+mod print;
 mod prune;
+mod report;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -13,8 +16,7 @@ mod text;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use indexmap::IndexMap;
-use prost_reflect::{MethodDescriptor, Value};
-use prost_types::method_options::IdempotencyLevel;
+use prost_reflect::MethodDescriptor;
 use tamis_config::{Call, GrpcCall, Risk, ServiceTool, matches_pattern};
 use tamis_engine::{JsonText, ResponseType};
 use tamis_schema::Patterns;
@@ -22,6 +24,8 @@ use tamis_schema::Patterns;
 use self::comments::Comments;
 pub(crate) use self::pool::Source;
 use self::pool::{Descriptors, at, read};
+pub use self::print::ProtoText;
+pub use self::report::{GrpcReport, ProtoFile, examine_grpc, proto_imports};
 pub(crate) use self::text::Text;
 use super::names::{bounded, tool_name};
 use super::{Converted, LeftOut};
@@ -37,8 +41,6 @@ const MAX_DESCRIPTORS: usize = 4 << 20;
 const REPORTED: usize = 10;
 /// Bytes of a tool's description.
 const MAX_TEXT: usize = 2048;
-/// The number of the extension `google.api.http` of the options of a method.
-const HTTP_RULE: u32 = 72_295_728;
 
 /// `methods` of a manifest.
 #[derive(Debug, Clone, Copy, Default)]
@@ -130,7 +132,7 @@ fn select(
             left_out.push((method, full, format!("would have the name `{name}`, as {}", other.operation)));
             continue;
         }
-        match tool(&method, &full, &mut comments, &mut patterns) {
+        match tool(&method, descriptors.risk(&method), &mut comments, &mut patterns) {
             Ok((tool, omitted)) => {
                 let output = tool.output_schema.as_ref().map_or(0, |schema| schema.as_str().len());
                 bytes += tool.input_schema.as_str().len() + output;
@@ -167,15 +169,16 @@ fn select(
 /// The reason why it cannot be made, as the end of a sentence about it.
 fn tool(
     method: &MethodDescriptor,
-    full: &str,
+    risk: Risk,
     comments: &mut Comments,
     patterns: &mut Patterns,
 ) -> Result<(ServiceTool, Vec<String>), String> {
     if method.is_client_streaming() {
         return Err("takes a stream of messages, which a call cannot send".to_owned());
     }
+    let full = format!("{}/{}", method.parent_service().full_name(), method.name());
     let comment = comments.of(&method.parent_service().parent_file(), method.path()).map(str::to_owned);
-    let description = comment.unwrap_or_else(|| full.to_owned());
+    let description = comment.unwrap_or_else(|| full.clone());
     let options = method.method_descriptor_proto().options.as_ref();
     let is_deprecated = options.is_some_and(prost_types::MethodOptions::deprecated);
     let description = if is_deprecated { format!("Deprecated. {description}") } else { description };
@@ -197,7 +200,7 @@ fn tool(
         input_schema,
         output_schema,
         response_type,
-        risk: risk(method),
+        risk,
         pagination: None,
         call: Call::Grpc(Box::new(GrpcCall {
             path: format!("/{full}"),
@@ -208,20 +211,4 @@ fn tool(
         })),
     };
     Ok((tool, omitted))
-}
-
-/// Returns what a call may do, as the options of the method say: `idempotency_level`, and `google.api.http`.
-fn risk(method: &MethodDescriptor) -> Risk {
-    let level = method.method_descriptor_proto().options.as_ref().map(prost_types::MethodOptions::idempotency_level);
-    let options = method.options();
-    let rule = options.extensions().find(|(extension, _)| extension.number() == HTTP_RULE);
-    // The fields of `HttpRule`: get, put, post, delete.
-    let has = |number: u32| match rule {
-        Some((_, Value::Message(rule))) => rule.has_field_by_number(number),
-        _ => false,
-    };
-    let reads = level == Some(IdempotencyLevel::NoSideEffects) || has(2);
-    let deletes = !reads && has(5);
-    let repeats = reads || deletes || has(3) || level == Some(IdempotencyLevel::Idempotent);
-    Risk { mutating: !reads, destructive: deletes, idempotent: repeats }
 }

@@ -9,6 +9,7 @@ use prost_reflect::DescriptorPool;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 
 use super::super::DocumentAt;
+use super::http::{Verb, verbs};
 use super::text::{Text, line_column};
 use crate::Diagnostic;
 use crate::yaml::Value;
@@ -42,6 +43,8 @@ pub(crate) struct Descriptors<'n> {
     pub(super) pool: DescriptorPool,
     /// The names of the files whose methods may become tools, in the pool.
     pub(super) roots: Vec<String>,
+    /// The HTTP method that `google.api.http` gives a method of the texts, by its full name.
+    pub(super) verbs: HashMap<String, Verb>,
     /// The texts, by their names in the pool.
     texts: HashMap<String, Text<'n>>,
     /// The set, if there are no texts.
@@ -90,19 +93,37 @@ pub(super) fn read(source: Source<'_>) -> Result<Descriptors<'_>, Box<Diagnostic
 }
 
 fn texts<'n>(roots: &[Text<'n>], all: &[Text<'n>]) -> Result<Descriptors<'n>, Box<Diagnostic>> {
-    let mut reader = Reader { all, pool: DescriptorPool::new(), texts: HashMap::new(), within: Vec::new(), bytes: 0 };
+    let mut reader = Reader {
+        all,
+        pool: DescriptorPool::new(),
+        texts: HashMap::new(),
+        verbs: HashMap::new(),
+        within: Vec::new(),
+        bytes: 0,
+    };
     for root in roots {
         reader.add(root.clone())?;
     }
-    let Reader { pool, texts, .. } = reader;
-    let roots = roots.iter().map(|root| root.name.clone()).collect();
-    Ok(Descriptors { pool, roots, texts, set: None })
+    let Reader { pool, texts, verbs, .. } = reader;
+    let mut roots: Vec<String> = roots.iter().map(|root| root.name.clone()).collect();
+    // A file that imports others publicly stands for them.
+    let mut next = 0;
+    while let Some(file) = roots.get(next).and_then(|root| pool.get_file_by_name(root)) {
+        for public in file.public_dependencies() {
+            if !roots.iter().any(|root| root == public.name()) {
+                roots.push(public.name().to_owned());
+            }
+        }
+        next += 1;
+    }
+    Ok(Descriptors { pool, roots, verbs, texts, set: None })
 }
 
 /// Adds texts to a pool, each after those that it imports.
 struct Reader<'n, 'a> {
     all: &'a [Text<'n>],
     pool: DescriptorPool,
+    verbs: HashMap<String, Verb>,
     texts: HashMap<String, Text<'n>>,
     /// The names of the texts that are being read.
     within: Vec<String>,
@@ -139,6 +160,7 @@ impl<'n> Reader<'n, '_> {
             self.import(&text, import).map_err(|error| error.unwrap_or_else(|| missing(&text, import, at()).into()))?;
         }
         self.within.pop();
+        self.verbs.extend(verbs(&parsed));
         self.pool.add_file_descriptor_proto(parsed).map_err(|error| {
             let at = error.line().zip(error.column());
             let remedy = "correct the text, or the file that it imports";
@@ -229,5 +251,5 @@ fn set(document: DocumentAt<'_>) -> Result<Descriptors<'_>, (String, &'static st
     // From the bytes, so that options that are extensions are kept.
     let pool = DescriptorPool::decode(bytes.as_slice());
     let pool = pool.map_err(|error| (format!("is not valid: {error}"), WHOLE))?;
-    Ok(Descriptors { pool, roots, texts: HashMap::new(), set: Some(document) })
+    Ok(Descriptors { pool, roots, verbs: HashMap::new(), texts: HashMap::new(), set: Some(document) })
 }

@@ -52,6 +52,17 @@ impl Kept {
         kept
     }
 
+    /// Returns whether a type is kept.
+    pub(super) fn has(&self, full: &str) -> bool {
+        self.types.contains(full)
+    }
+
+    /// Returns whether a message is kept, or something in it.
+    pub(super) fn has_within(&self, full: &str) -> bool {
+        let inner = format!("{full}.");
+        self.has(full) || self.types.range(inner.clone()..).next().is_some_and(|name| name.starts_with(&inner))
+    }
+
     fn message(&mut self, message: &MessageDescriptor) -> bool {
         let file = message.parent_file().name().to_owned();
         self.files.insert(message.full_name().to_owned(), file);
@@ -178,7 +189,7 @@ fn strip_enum(ty: &mut prost_types::EnumDescriptorProto) {
     ty.value.iter_mut().for_each(|value| value.options = None);
 }
 
-fn joined(scope: &str, name: &str) -> String {
+pub(super) fn joined(scope: &str, name: &str) -> String {
     if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") }
 }
 
