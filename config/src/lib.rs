@@ -13,6 +13,7 @@ mod command;
 mod content;
 mod exposition;
 pub mod group_keys;
+mod grpc;
 pub mod names;
 mod pattern;
 pub mod placeholder;
@@ -38,6 +39,7 @@ pub use exposition::{
     Access, Audit, CallLimits, CredentialGrant, CredentialHandle, ExpositionDocument, ExpositionId, ExpositionTool,
     OutputLimits, TokenSettings,
 };
+pub use grpc::{GrpcCall, GrpcSource};
 pub use pattern::{NamePatterns, is_tool_name, matches_pattern, selects};
 pub use reason::{Condition, Reason};
 pub use request::{

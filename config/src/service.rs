@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tamis_engine::{JsonText, ResponseType};
 
-use crate::{CommandCall, CommandSource, RequestTemplate, ServiceContent};
+use crate::{CommandCall, CommandSource, GrpcCall, GrpcSource, RequestTemplate, ServiceContent};
 
 /// SHA-256 of a service document's JSON, in lower-case hex: its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -75,6 +75,7 @@ impl ServiceDocument {
         match &self.source {
             Source::Http(HttpSource { base_url, auth: _ }) => vec![base_url],
             Source::Mcp(McpSource { url, .. }) => vec![url],
+            Source::Grpc(GrpcSource { endpoint, .. }) => vec![endpoint],
             // What a program connects to is not known.
             Source::Program(_) | Source::Command(_) => Vec::new(),
         }
@@ -85,7 +86,7 @@ impl ServiceDocument {
     pub fn followed(&self) -> Option<&McpSource> {
         match &self.source {
             Source::Mcp(source) if source.follow => Some(source),
-            Source::Http(_) | Source::Mcp(_) | Source::Program(_) | Source::Command(_) => None,
+            Source::Http(_) | Source::Mcp(_) | Source::Grpc(_) | Source::Program(_) | Source::Command(_) => None,
         }
     }
 
@@ -135,11 +136,9 @@ impl ServiceDocument {
                 Some(SentCredential { auth, credential, base_url, path, headers, has_cookies: !cookies.is_empty() })
             }
             (Source::Mcp(source), Call::Mcp(_)) => source.sent_credential(),
-            // A program gets its credentials when it starts.
-            (Source::Program(_) | Source::Command(_), _) | (_, Call::Command(_)) => None,
-            // A document whose calls are not of the kind of its source is not loaded.
-            (Source::Http(_), Call::Mcp(_)) | (Source::Mcp(_), Call::Http(_)) => None,
-            (Source::Http(_) | Source::Mcp(_), Call::Alias(_)) => None,
+            (Source::Grpc(source), Call::Grpc(call)) => source.sent_credential(call),
+            // A document whose calls are not of the kind of its source is not loaded. A program gets its credentials when it starts.
+            (Source::Http(_) | Source::Mcp(_) | Source::Grpc(_) | Source::Program(_) | Source::Command(_), _) => None,
         }
     }
 }
@@ -152,7 +151,7 @@ impl ServiceDocument {
         match &self.source {
             Source::Program(ProgramSource { command: _, env: _, secret_env })
             | Source::Command(CommandSource { secret_env, .. }) => secret_env.values().collect(),
-            Source::Http(_) | Source::Mcp(_) => {
+            Source::Http(_) | Source::Mcp(_) | Source::Grpc(_) => {
                 self.sent_credential(tool).map(|sent| sent.credential).into_iter().collect()
             }
         }
@@ -184,6 +183,8 @@ pub enum Source {
     Http(HttpSource),
     /// An MCP server.
     Mcp(McpSource),
+    /// A gRPC server.
+    Grpc(GrpcSource),
     /// An MCP server that is a program. Only `tamis serve` runs programs.
     Program(ProgramSource),
     /// A program that is started for each call. Only `tamis serve` runs programs.
@@ -338,7 +339,7 @@ impl ServiceTool {
     #[must_use]
     pub fn alias(&self) -> Option<&Alias> {
         match &self.call {
-            Call::Http(_) | Call::Mcp(_) | Call::Command(_) => None,
+            Call::Http(_) | Call::Mcp(_) | Call::Grpc(_) | Call::Command(_) => None,
             Call::Alias(alias) => Some(alias),
         }
     }
@@ -356,6 +357,8 @@ pub enum Call {
     Mcp(McpCall),
     /// Runs a program.
     Command(Box<CommandCall>),
+    /// Calls a method of a gRPC server.
+    Grpc(Box<GrpcCall>),
 }
 
 /// A call of a tool of an MCP server. Title, description, input schema and output schema that the server must list are

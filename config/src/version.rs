@@ -8,8 +8,8 @@
 //! Version 4 added bundles, expositions that are called through bundles only, MCP servers whose tools are published as they
 //! are listed (`follow`), headers of MCP servers, prompts and resources, how long clients may keep lists, programs as the source of a
 //! service, MCP servers or not, and what requests of OpenAPI operations need: cookies, forms, multipart and other bodies than JSON,
-//! separators in paths, objects in paths and headers, and the styles `space`, `pipe`, `deep` and `json`. It added GraphQL requests, and
-//! the queries of expositions.
+//! separators in paths, objects in paths and headers, and the styles `space`, `pipe`, `deep` and `json`. It added GraphQL requests, the
+//! queries of expositions, and gRPC servers.
 //!
 //! Everything is destructured: a field does not compile until it is placed in a version here.
 
@@ -35,7 +35,7 @@ pub fn lowest_service_version(document: &ServiceDocument) -> u32 {
     let source = match source {
         Source::Http(_) => FIRST_VERSION,
         Source::Mcp(McpSource { url: _, auth: _, follow, headers }) => 3 + u32::from(*follow || !headers.is_empty()),
-        Source::Program(_) | Source::Command(_) => 4,
+        Source::Grpc(_) | Source::Program(_) | Source::Command(_) => 4,
     };
     tools.values().map(tool_version).fold(source, u32::max)
 }
@@ -68,7 +68,7 @@ fn tool_version(tool: &ServiceTool) -> u32 {
         }
         Call::Alias(_) => FIRST_VERSION,
         Call::Mcp(_) => 3,
-        Call::Command(_) => 4,
+        Call::Grpc(_) | Call::Command(_) => 4,
     }
 }
 

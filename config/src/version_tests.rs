@@ -132,6 +132,7 @@ fn a_service_carries_the_lowest_version_that_expresses_it() {
             ],
         ),
         (4, &http, vec![&json!({"http": {"method": "POST", "path": "", "graphql": {"query": "{ a }"}}})]),
+        (4, &json!({"grpc": {"endpoint": "https://e", "descriptors": ""}}), vec![&json!({"grpc": {"path": "/a.B/C"}})]),
     ] {
         let tool = |call: &Value| json!({"inputSchema": {"type": "object"}, "call": call});
         let tools: serde_json::Map<_, _> =

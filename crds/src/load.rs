@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use tamis_config::Digest;
 
+use crate::compile::proto_imports;
 use crate::read::{ParsedFile, api, config_map, notice, parse_document};
 use crate::resources::ApiDocument;
 use crate::yaml::{MAX_API_BYTES, MAX_FILE_BYTES, Position, too_large};
 use crate::{Diagnostic, Resources};
 
+/// .proto texts that one manifest may lead to.
+const MAX_IMPORTS: usize = 1_000;
 /// Maximum depth of nested folders.
 const MAX_FOLDER_DEPTH: usize = 16;
 
@@ -27,10 +30,10 @@ pub struct Loaded {
     pub files: Vec<ParsedFile>,
 }
 
-/// Reads files, and folders with all their `*.yaml`, `*.yml`, `*.json`, `*.graphql`, `*.graphqls` and `*.gql` files, in the order of
-/// their names.
+/// Reads files, and folders with all their `*.yaml`, `*.yml`, `*.json`, `*.graphql`, `*.graphqls`, `*.gql`, `*.proto`, `*.binpb`,
+/// `*.pb` and `*.desc` files, in the order of their names.
 ///
-/// OpenAPI and GraphQL documents that manifests name are read too, up to [`MAX_API_BYTES`].
+/// OpenAPI, GraphQL and gRPC documents that manifests name are read too, up to [`MAX_API_BYTES`].
 ///
 /// Hidden files, temporary files of editors and the `..data` links of mounted ConfigMaps are skipped. A file that is named
 /// itself is read whatever its name. A file that several paths lead to is read once, under the first path.
@@ -48,7 +51,7 @@ pub fn load(paths: &[PathBuf]) -> Loaded {
             Found::Unusable(file) => Some(*file),
         })
         .collect();
-    Loaded::of(with_apis(files))
+    Loaded::of(with_imports(with_apis(files)))
 }
 
 /// Reads the documents that manifests name and that were not read as such: the folder was not, they are larger than other
@@ -67,6 +70,36 @@ fn with_apis(mut files: Vec<ParsedFile>) -> Vec<ParsedFile> {
             }
             Some(index) => files[index] = api::file(document),
             None => files.push(api::file(document)),
+        }
+    }
+    files
+}
+
+/// Reads the .proto texts that those of manifests import and that were not read yet.
+fn with_imports(mut files: Vec<ParsedFile>) -> Vec<ParsedFile> {
+    for (folder, root) in api::named_protos(files.iter().map(|file| &file.resources)) {
+        let (mut open, mut seen) = (vec![root], HashSet::new());
+        while let Some(file) = open.pop() {
+            if seen.len() >= MAX_IMPORTS || !seen.insert(file.clone()) {
+                continue;
+            }
+            let imports = files.iter().flat_map(|parsed| &parsed.resources.apis).find(|api| *api.file == *file);
+            let imports = imports.and_then(|api| api.tree.as_ref().ok()?.as_source().map(proto_imports));
+            for import in imports.unwrap_or_default() {
+                if !api::is_below(&import) {
+                    continue;
+                }
+                let above = Path::new(&file).ancestors().skip(1).take_while(|above| above.starts_with(&folder));
+                let candidates = above.map(|above| above.join(&import).to_string_lossy().into_owned());
+                let found = candidates
+                    .into_iter()
+                    .find(|name| files.iter().any(|parsed| *parsed.file == **name) || Path::new(name).is_file());
+                let Some(name) = found else { continue };
+                if !files.iter().any(|parsed| *parsed.file == *name) {
+                    files.push(api::file(api_document(Path::new(&name))));
+                }
+                open.push(name);
+            }
         }
     }
     files
@@ -119,7 +152,7 @@ pub fn is_document(name: &str) -> bool {
     !name.starts_with('.')
         && !name.starts_with('#')
         && !name.ends_with('~')
-        && matches!(ending.as_deref(), Some("yaml" | "yml" | "json" | "graphql" | "graphqls" | "gql"))
+        && (matches!(ending.as_deref(), Some("yaml" | "yml" | "json")) || api::is_by_name(name))
 }
 
 /// Returns the files that [`load`] would read, without reading them.

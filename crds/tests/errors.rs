@@ -7,7 +7,7 @@ mod bad_inputs;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use bad_inputs::{SECTIONS, printable};
+use bad_inputs::{Case, SECTIONS, printable};
 use tamis_crds::{Loaded, diagnose, parse_document};
 
 const HEAD: &str = "# Validation messages
@@ -16,9 +16,10 @@ const HEAD: &str = "# Validation messages
 finding is one line, `FILE:LINE:COLUMN: error|warning: FIELD: problem; remedy`. All findings of all files are printed together.
 ";
 
-/// Everything that `tamis validate` would print about one file.
-fn printed(name: &str, input: &[u8]) -> Vec<String> {
-    let loaded = Loaded::of(vec![parse_document(name, input)]);
+/// Everything that `tamis validate` would print about one file, and the one next to it.
+fn printed(case: &Case) -> Vec<String> {
+    let files = std::iter::once((case.file, case.input)).chain(case.beside);
+    let loaded = Loaded::of(files.map(|(name, input)| parse_document(name, input)).collect());
     diagnose(&loaded).iter().map(ToString::to_string).collect()
 }
 
@@ -27,10 +28,13 @@ fn page() -> String {
     for (section, cases) in SECTIONS {
         let _ = write!(page, "\n## {section}\n");
         for case in *cases {
-            let lines = printed(case.file, case.input);
+            let lines = printed(case);
             assert!(!lines.is_empty(), "{}: nothing is said", case.title);
             let syntax = if case.file.ends_with(".json") { "json" } else { "yaml" };
             let _ = write!(page, "\n### {}\n\n```{syntax}\n{}\n```\n", case.title, printable(case.input).trim_end());
+            if let Some((name, input)) = case.beside {
+                let _ = write!(page, "`{name}`:\n\n```text\n{}\n```\n", printable(input).trim_end());
+            }
             let _ = write!(page, "```text\n{}\n```\n", lines.join("\n"));
         }
     }

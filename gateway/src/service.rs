@@ -104,7 +104,7 @@ impl Contract {
         let arguments = argument_names(&schema);
         let annotations = match &tool.call {
             Call::Mcp(call) => call.annotations.as_ref().map(JsonText::as_str),
-            Call::Http(_) | Call::Alias(_) | Call::Command(_) => None,
+            Call::Http(_) | Call::Grpc(_) | Call::Alias(_) | Call::Command(_) => None,
         };
         let listed = json!([tool.title, tool.description, schema, tool.risk, annotations]).to_string();
         let listed = Sha256::digest(listed).into();

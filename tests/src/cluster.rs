@@ -36,12 +36,13 @@ pub use paired_services::{PairedServices, Random, Side};
 pub use probe::{Observation, Probe};
 pub use process::Process;
 pub use programs::find as find_programs;
+pub use server::Etcd;
 pub use tamis::{Admin, ClusterGateway, Operator};
 pub use test_env::TestEnv;
 
 use crate::starts;
 use programs::Programs;
-use server::{ApiServer, Etcd};
+use server::ApiServer;
 
 /// A running API server with its own etcd. Both are killed on drop.
 pub struct Cluster {

@@ -16,6 +16,7 @@ pub mod collector;
 pub mod conformance;
 pub mod documents;
 pub mod fixture;
+pub mod grpc;
 pub mod monitors;
 pub mod page;
 pub mod prometheus;

@@ -38,6 +38,7 @@ pub const WITHOUT_CLUSTER: &[&str] = &[
     "docs/openapi.md",
     "docs/graphql.md",
     "docs/catalog.md",
+    "docs/grpc.md",
 ];
 /// Pages that a test follows with a Kubernetes API server.
 pub const OF_CLUSTER: &[&str] = &[

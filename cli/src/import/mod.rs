@@ -8,6 +8,7 @@ mod config_map;
 mod events;
 mod files;
 mod graphql;
+mod grpc;
 mod listing;
 mod manifest;
 mod mcp;
@@ -21,15 +22,16 @@ use std::process::ExitCode;
 
 use crate::logging::LogArgs;
 
-/// Make documents of Tamis out of documents of other products, of an MCP server's tools, or of an OpenAPI document or a GraphQL
-/// schema, or copy them from the catalogue.
+/// Make documents of Tamis out of documents of other products, of an MCP server's tools, or of an OpenAPI document, a GraphQL
+/// schema or .proto files, or copy them from the catalogue.
 ///
 /// `tamis serve`, `validate` and `filter` read documents of reShapr and kimbap as they are, but a cluster accepts only documents
 /// of tamis.dev. `import reshapr` and `import kimbap` print them to standard output. Findings go to standard error; if one is an
 /// error, nothing is printed. Labels and annotations are kept, comments are not.
 ///
 /// `import mcp` asks an MCP server for its tools and writes a ServiceManifest that pins them. `import openapi` writes one of an
-/// OpenAPI document, and `import graphql` one of a GraphQL schema. `import catalog` copies a service that is ready to use.
+/// OpenAPI document, `import graphql` one of a GraphQL schema, and `import grpc` one of .proto files or a descriptor set. `import
+/// catalog` copies a service that is ready to use.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -40,6 +42,7 @@ Examples:
   tamis import openapi petstore.yaml -o api
   tamis import graphql schema.graphql --base-url https://api.example.com/graphql -o api
   tamis import catalog github -o services
+  tamis import grpc service.proto --endpoint https://grpc.example.com -o api
 
 Exit codes:
   0  converted (warnings do not count)
@@ -67,6 +70,7 @@ Examples:
     Openapi(openapi::Args),
     Graphql(graphql::Args),
     Catalog(catalog::Args),
+    Grpc(grpc::Args),
 }
 
 /// Runs the import that the arguments name.
@@ -77,6 +81,7 @@ pub(crate) fn run(args: &Args, log: &LogArgs) -> anyhow::Result<ExitCode> {
         From::Openapi(args) => openapi::run(args),
         From::Graphql(args) => graphql::run(args),
         From::Catalog(args) => catalog::run(args),
+        From::Grpc(args) => grpc::run(args),
     }
 }
 

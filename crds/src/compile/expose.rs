@@ -15,7 +15,7 @@ use super::plan::Plans;
 use super::service::{Service, Services};
 use super::unusable::Unusables;
 use super::{
-    Compilation, CompileEnv, Degraded, access, bundle, command, content, credentials, duplicate_names, egress, mcp,
+    Compilation, CompileEnv, Degraded, access, bundle, command, content, credentials, duplicate_names, egress, grpc, mcp,
     size, stale,
 };
 use crate::origin::FieldPath;
@@ -290,6 +290,7 @@ impl<'a, 'r> Exposer<'a, 'r> {
         if let Planned::Named(_, plan) = &plan {
             command::check_plan(&document, plan, &FieldPath::spec(["configurationPlan"]))?;
             mcp::check_plan(&document, plan, &FieldPath::spec(["configurationPlan"]))?;
+            grpc::check_plan(&document, plan, &FieldPath::spec(["configurationPlan"]))?;
         }
         if let (Some(group), Some(_)) = (group, &env.cluster) {
             egress::check(&document, &id.namespace, group, &path)?;

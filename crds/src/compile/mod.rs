@@ -18,6 +18,7 @@ mod filters;
 mod follow;
 mod graphql;
 mod groups;
+mod grpc;
 mod mcp;
 mod openapi;
 mod overrides;
@@ -53,6 +54,7 @@ pub use bundle::Bundled;
 pub use conversions::Conversions;
 pub use pause::{Paused, pause};
 pub use source::graphql::{GraphQlDocuments, examine_graphql};
+pub use source::grpc::{GrpcReport, ProtoFile, ProtoText, examine_grpc, proto_imports};
 pub use source::openapi::examine_api;
 pub use source::report::{ApiReport, ApiTool};
 

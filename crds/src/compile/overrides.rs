@@ -103,7 +103,13 @@ fn apply(spec: &OverrideSpec, mut tool: ServiceTool, at: &FieldPath, sink: &mut 
         risk: *risk,
         ..ActionSpec::default()
     };
-    let Call::Http(mut call) = tool.call else { return tool };
+    let mut call = match tool.call {
+        Call::Http(call) => call,
+        Call::Grpc(call) => {
+            return apply_to_method(spec, &as_action, ServiceTool { call: Call::Grpc(call), ..tool }, at, sink);
+        }
+        Call::Mcp(_) | Call::Alias(_) => return tool,
+    };
     tool.title = title.clone().or(tool.title);
     tool.description = description.clone().or(tool.description);
     if risk.is_some() {
@@ -127,4 +133,38 @@ fn apply(spec: &OverrideSpec, mut tool: ServiceTool, at: &FieldPath, sink: &mut 
     tool.pagination = action::pagination(&as_action, tool.risk, &at.key("pagination"), sink);
     call.error_mapping = action::error_mapping(&as_action, &at.key("errorMapping"), sink);
     ServiceTool { call: Call::Http(call), ..tool }
+}
+
+/// The same for a method of gRPC.
+fn apply_to_method(
+    spec: &OverrideSpec,
+    as_action: &ActionSpec,
+    mut tool: ServiceTool,
+    at: &FieldPath,
+    sink: &mut DiagnosticSink<'_>,
+) -> ServiceTool {
+    let Call::Grpc(mut call) = tool.call else { return tool };
+    tool.title = spec.title.clone().or(tool.title);
+    tool.description = spec.description.clone().or(tool.description);
+    if spec.risk.is_some() {
+        tool.risk = action::risk(as_action, if tool.risk.mutating { "POST" } else { "GET" });
+    }
+    if let Some(response) = &spec.response {
+        call.extract = action::extract(as_action, at, sink);
+        if call.extract.is_some() {
+            if call.streams {
+                let remedy = "remove it; a filter selects parts of each message";
+                sink.error(&at.key("response").key("extract"), "is not possible for a stream of messages", remedy);
+            }
+            (tool.response_type, tool.output_schema) = (None, None);
+        }
+        tool.response_type = response.kind.or(tool.response_type);
+    }
+    call.retry = action::retry(as_action, tool.risk, &at.key("retry"), sink);
+    if spec.pagination.is_some() {
+        let remedy = "let the caller choose the page, with the arguments of the method";
+        sink.error(&at.key("pagination"), "is not possible for gRPC", remedy);
+    }
+    call.error_mapping = action::error_mapping(as_action, &at.key("errorMapping"), sink);
+    ServiceTool { call: Call::Grpc(call), ..tool }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{Auth, Call, Digest, HttpCall, HttpSource, McpSource, ServiceDocument, Source};
+use tamis_config::{Auth, Call, Digest, GrpcSource, HttpCall, HttpSource, McpSource, ServiceDocument, Source};
 
 use super::service::{QUERY, base_url};
 use super::template::placeholders;
@@ -78,7 +78,9 @@ impl Plan<'_> {
     fn apply(&self, document: &mut ServiceDocument) {
         let spec = &self.resource.spec;
         match &mut document.source {
-            Source::Http(HttpSource { base_url, auth }) | Source::Mcp(McpSource { url: base_url, auth, .. }) => {
+            Source::Http(HttpSource { base_url, auth })
+            | Source::Mcp(McpSource { url: base_url, auth, .. })
+            | Source::Grpc(GrpcSource { endpoint: base_url, auth, .. }) => {
                 if let Some(endpoint) = &spec.endpoint {
                     base_url.clone_from(endpoint);
                 }
@@ -89,8 +91,12 @@ impl Plan<'_> {
             // Has none of both. A plan with either stops the exposition.
             Source::Program(_) | Source::Command(_) => {}
         }
-        if let (Source::Mcp(source), Some(headers)) = (&mut document.source, &spec.headers) {
-            merge(&mut source.headers, headers);
+        if let (
+            Source::Mcp(McpSource { headers: own, .. }) | Source::Grpc(GrpcSource { headers: own, .. }),
+            Some(headers),
+        ) = (&mut document.source, &spec.headers)
+        {
+            merge(own, headers);
         }
         let templates = document.content.templates.values_mut().map(|template| &mut template.read);
         for tool in document.tools.values_mut().chain(templates) {
@@ -107,7 +113,7 @@ impl Plan<'_> {
                 // The wrapped tool of an alias is changed itself.
                 Call::Alias(_) => {}
                 // Has nothing of its own: the headers are those of the source, and a program gets none.
-                Call::Mcp(_) | Call::Command(_) => {}
+                Call::Mcp(_) | Call::Grpc(_) | Call::Command(_) => {}
             }
         }
     }

@@ -17,7 +17,7 @@ use super::custom::CustomToolsIndex;
 use super::documents::Library;
 use super::source::graphql::Queries;
 use super::unusable::Unusables;
-use super::{CompileEnv, action, auth, command, duplicate_names, graphql, mcp, openapi, size};
+use super::{CompileEnv, action, auth, command, duplicate_names, graphql, grpc, mcp, openapi, size};
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::resources::{
@@ -64,7 +64,7 @@ impl Service<'_> {
     pub(super) fn knows_tools(&self) -> bool {
         match self.resource.spec.source() {
             Some(SourceSpec::Mcp(mcp)) => mcp.follow != Some(true),
-            Some(SourceSpec::OpenApi(_) | SourceSpec::GraphQl(_)) => self.converted.is_some(),
+            Some(SourceSpec::OpenApi(_) | SourceSpec::GraphQl(_) | SourceSpec::Grpc(_)) => self.converted.is_some(),
             Some(SourceSpec::Http(_) | SourceSpec::Command(_) | SourceSpec::AppleScript(_)) | None => true,
         }
     }
@@ -255,8 +255,15 @@ fn document<'s>(
         Some(SourceSpec::AppleScript(scripts)) => {
             command::compile_scripts(scripts, command::ON_MACOS, library.env, sink)
         }
+        Some(SourceSpec::Grpc(api)) => match grpc::compile(api, library, sink) {
+            Some((source, tools)) => (Source::Grpc(source), tools),
+            None => {
+                is_known = false;
+                (Source::Http(nowhere()), IndexMap::new())
+            }
+        },
         None => {
-            let remedy = "add `http`, `mcp`, `openapi`, `graphql`, `command` or `appleScript`";
+            let remedy = "add `http`, `mcp`, `openapi`, `graphql`, `grpc`, `command` or `appleScript`";
             sink.because(Reason::UnsupportedSource).error(&FieldPath::spec([]), "has no source", remedy);
             (Source::Http(nowhere()), IndexMap::new())
         }

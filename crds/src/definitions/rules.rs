@@ -193,7 +193,7 @@ fn manifest() -> Vec<(&'static str, Json)> {
     vec![
         (
             "ServiceManifestSpec",
-            rules([(sources, "must have exactly one source; set `http`, `mcp`, `openapi` or `graphql`")]),
+            rules([(sources, "must have exactly one source; set `http`, `mcp`, `openapi`, `graphql` or `grpc`")]),
         ),
         ("ServiceManifestSpec.name", text(MAX_NAME)),
         ("ServiceManifestSpec.version", text(MAX_NAME)),
@@ -271,6 +271,25 @@ fn manifest() -> Vec<(&'static str, Json)> {
             ]),
         ),
         ("GraphQlOperationsSpec.file", text(MAX_NAME)),
+        (
+            "GrpcSpec",
+            rules([
+                (
+                    "!has(self.file)",
+                    "`file` names a file next to the manifest, and a cluster has none; write the .proto texts into `inline`",
+                ),
+                ("has(self.inline) || has(self.file)", "has no document; write the .proto texts into `inline`"),
+                ("!has(self.reflection) || !self.reflection", "`reflection: true` is not implemented yet; remove it"),
+            ]),
+        ),
+        ("GrpcSpec.file", text(MAX_NAME)),
+        ("GrpcSpec.inline", entries()),
+        ("GrpcSpec.endpoint", upstream_url("write the scheme, the host and the port alone")),
+        ("GrpcSpec.overrides", json!({ "maxProperties": MAX_ENTRIES, "x-kubernetes-map-type": "atomic" })),
+        ("GrpcMethodsSpec.include", entries_of_a_list()),
+        ("GrpcMethodsSpec.exclude", entries_of_a_list()),
+        ("GrpcMethodsSpec.include.*", text(MAX_NAME)),
+        ("GrpcMethodsSpec.exclude.*", text(MAX_NAME)),
         ("GraphQlFieldsSpec.include", entries_of_a_list()),
         ("GraphQlFieldsSpec.exclude", entries_of_a_list()),
         ("GraphQlFieldsSpec.include.*", text(MAX_NAME)),

@@ -6,8 +6,8 @@ use crate::definitions::MAX_TOOLS;
 use crate::origin::FieldPath;
 use crate::resources::{
     BundlePartSpec, ConfigurationPlanSpec, CustomToolsSpec, ExpositionSpec, GatewayGroupSpec, GraphQlFieldsSpec,
-    LimitsSpec, Memory, NamespacesFrom, OperationsSpec, OutputLimitsSpec, PromptsSpec, Quantity, ResourcesSpec,
-    ServiceManifestSpec, ServiceRef, SourceSpec, TokensSpec, ToolsFiltersSpec,
+    GrpcMethodsSpec, LimitsSpec, Memory, NamespacesFrom, OperationsSpec, OutputLimitsSpec, PromptsSpec, Quantity,
+    ResourcesSpec, ServiceManifestSpec, ServiceRef, SourceSpec, TokensSpec, ToolsFiltersSpec,
 };
 use crate::sink::DiagnosticSink;
 use serde::de::DeserializeOwned;
@@ -75,6 +75,14 @@ impl Spec for ServiceManifestSpec {
             }
             Some(SourceSpec::AppleScript(scripts)) => {
                 bounded(scripts.actions.len(), &FieldPath::spec(["appleScript", "actions"]), sink);
+            }
+            Some(SourceSpec::Grpc(grpc)) => {
+                at_most(MAX_PATTERNS, grpc.overrides.len(), &FieldPath::spec(["grpc", "overrides"]), sink);
+                if let Some(GrpcMethodsSpec { include, exclude }) = &grpc.methods {
+                    let at = FieldPath::spec(["grpc", "methods"]);
+                    at_most(MAX_PATTERNS, include.as_ref().map_or(0, Vec::len), &at.key("include"), sink);
+                    at_most(MAX_PATTERNS, exclude.len(), &at.key("exclude"), sink);
+                }
             }
             None => {}
         }

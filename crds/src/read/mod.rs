@@ -74,7 +74,7 @@ impl ParsedFile {
 #[must_use]
 pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
     let file: Arc<str> = file.into();
-    if api::is_graphql(&file) {
+    if api::is_by_name(&file) {
         let read = match api::parse(&file, bytes) {
             ApiDocument { file, tree: Err(diagnostic), .. } => ParsedFile::broken(file, *diagnostic),
             document => api::file(document),

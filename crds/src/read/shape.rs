@@ -25,7 +25,9 @@ pub(super) fn check(
 }
 
 /// The fields for the sources of a ServiceManifest that are not implemented.
-const SOURCES: &[&str] = &["spec.grpc", "spec.llm"];
+const SOURCES: &[&str] = &["spec.llm"];
+/// References to documents, for which there is another way.
+const CONFIG_MAPS: &[&str] = &["spec.grpc.configMapRef"];
 
 struct Checker<'a> {
     file: &'a Arc<str>,

@@ -10,7 +10,7 @@ use tamis_engine::{JsonText, ResponseType, ToolFilter};
 
 use super::openapi::{overridden, override_of};
 use super::{
-    AppleScriptSpec, CommandSpec, ConfigMapKeyRef, GraphQlSpec, Later, McpSpec, OpenApiSpec, OverrideSpec,
+    AppleScriptSpec, CommandSpec, ConfigMapKeyRef, GraphQlSpec, GrpcSpec, Later, McpSpec, OpenApiSpec, OverrideSpec,
     ResourceStatus, SecretKeyRef,
 };
 
@@ -66,9 +66,9 @@ pub struct ServiceManifestSpec {
     /// A GraphQL API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graphql: Option<GraphQlSpec>,
-    /// Not implemented yet: gRPC descriptors.
+    /// A gRPC server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grpc: Option<Later>,
+    pub grpc: Option<GrpcSpec>,
     /// An MCP server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<McpSpec>,
@@ -93,6 +93,8 @@ pub enum SourceSpec<'m> {
     Command(&'m CommandSpec),
     /// `appleScript`: scripts.
     AppleScript(&'m AppleScriptSpec),
+    /// `grpc`: a gRPC server.
+    Grpc(&'m GrpcSpec),
 }
 
 impl ServiceManifestSpec {
@@ -103,7 +105,7 @@ impl ServiceManifestSpec {
         // Names every field, so that one that becomes a source does not compile until it is returned.
         let Self { name: _, version: _, description: _, http, command, apple_script, openapi, graphql, grpc, mcp, llm } =
             self;
-        let unset: [&Option<Later>; 2] = [grpc, llm];
+        let unset: [&Option<Later>; 1] = [llm];
         if let Some(later) = unset.into_iter().flatten().next() {
             match *later {}
         }
@@ -111,7 +113,8 @@ impl ServiceManifestSpec {
         let graphql = graphql.as_ref().map(SourceSpec::GraphQl);
         let command = command.as_ref().map(SourceSpec::Command);
         let programs = command.or(apple_script.as_ref().map(SourceSpec::AppleScript));
-        http.or(mcp).or(openapi.as_ref().map(SourceSpec::OpenApi)).or(graphql).or(programs)
+        let grpc = grpc.as_ref().map(SourceSpec::Grpc);
+        http.or(mcp).or(openapi.as_ref().map(SourceSpec::OpenApi)).or(graphql).or(grpc).or(programs)
     }
 
     /// Returns the keys of ConfigMaps that the manifest names.
@@ -129,6 +132,7 @@ impl ServiceManifestSpec {
             ("graphql", self.graphql.is_some()),
             ("command", self.command.is_some()),
             ("appleScript", self.apple_script.is_some()),
+            ("grpc", self.grpc.is_some()),
         ];
         named.into_iter().filter(|(_, is_named)| *is_named).map(|(name, _)| name)
     }
@@ -155,6 +159,7 @@ impl<'m> SourceSpec<'m> {
             Self::Http(_) | Self::Mcp(_) | Self::Command(_) | Self::AppleScript(_) => None,
             Self::OpenApi(openapi) => Some(("openapi", &openapi.overrides)),
             Self::GraphQl(graphql) => Some(("graphql", &graphql.overrides)),
+            Self::Grpc(grpc) => Some(("grpc", &grpc.overrides)),
         }
     }
 
@@ -166,7 +171,7 @@ impl<'m> SourceSpec<'m> {
             Self::Mcp(mcp) => Box::new(mcp.tools.iter().flat_map(IndexMap::keys)),
             Self::Command(command) => Box::new(command.actions.keys()),
             Self::AppleScript(scripts) => Box::new(scripts.actions.keys()),
-            Self::OpenApi(_) | Self::GraphQl(_) => Box::new(std::iter::empty()),
+            Self::OpenApi(_) | Self::GraphQl(_) | Self::Grpc(_) => Box::new(std::iter::empty()),
         };
         let overrides = self.overrides().map(|(_, overrides)| overridden(overrides));
         own.map(String::as_str).chain(overrides.into_iter().flatten())
@@ -180,7 +185,9 @@ impl<'m> SourceSpec<'m> {
             Self::Mcp(_) => None,
             Self::Command(command) => command.actions.get(tool)?.response.as_ref(),
             Self::AppleScript(scripts) => scripts.actions.get(tool)?.response.as_ref(),
-            Self::OpenApi(_) | Self::GraphQl(_) => override_of(self.overrides()?.1, tool)?.1.response.as_ref(),
+            Self::OpenApi(_) | Self::GraphQl(_) | Self::Grpc(_) => {
+                override_of(self.overrides()?.1, tool)?.1.response.as_ref()
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ mod exposition;
 mod filters;
 mod graphql;
 mod group;
+mod grpc;
 mod manifest;
 mod mcp;
 mod openapi;
@@ -49,6 +50,7 @@ pub use group::{
     ListenerSpec, MetricsDetail, MetricsSpec, NamespaceSelector, NamespacesFrom, ServiceSpec, ServiceType, TlsSpec,
     TracingSpec, TrafficPolicy,
 };
+pub use grpc::{GrpcMethodsSpec, GrpcSpec};
 pub use manifest::{
     ActionSpec, ArgSpec, ArgStyle, ArgType, AuthSpec, AuthType, HttpSpec, ItemsSpec, PageType, PaginationSpec,
     RequestSpec, ResponseSpec, RetrySpec, RiskLevel, RiskSpec, ServiceManifest, ServiceManifestSpec, SourceSpec,
@@ -150,20 +152,21 @@ pub struct Resources {
     pub contents: Vec<Arc<Resource<ResourcesSpec>>>,
     /// Documents that exist but cannot be read: invalid, which is not the same as absent.
     pub unusable: Vec<Arc<Unusable>>,
-    /// OpenAPI and GraphQL documents in files, which manifests may name.
+    /// OpenAPI, GraphQL and gRPC documents in files, which manifests may name.
     pub apis: Vec<Arc<ApiDocument>>,
     /// ConfigMaps in files, which manifests may name.
     pub config_maps: Vec<Arc<ConfigMap>>,
 }
 
-/// An OpenAPI or GraphQL document in a file.
+/// An OpenAPI, GraphQL or gRPC document in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiDocument {
     /// The file, as the caller named its folder.
     pub file: Arc<str>,
     /// The digest of its bytes.
     pub(crate) digest: Digest,
-    /// The document, or why it cannot be read. A text in GraphQL's own language is a scalar.
+    /// The document, or why it cannot be read. A text in GraphQL's own language and a .proto text are scalars,
+    /// and so is a descriptor set, in base64.
     pub(crate) tree: Result<Node, Box<Diagnostic>>,
 }
 
@@ -220,6 +223,12 @@ fn without_tools(spec: &mut ServiceManifestSpec) {
         Some(SourceSpec::AppleScript(_)) => {
             if let Some(scripts) = &mut spec.apple_script {
                 scripts.actions.clear();
+            }
+        }
+        Some(SourceSpec::Grpc(_)) => {
+            if let Some(grpc) = &mut spec.grpc {
+                grpc.inline = None;
+                grpc.overrides.clear();
             }
         }
         None => {}

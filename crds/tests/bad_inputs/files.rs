@@ -3,8 +3,8 @@
 use super::{Case, json, yaml};
 
 pub(super) const FILES: &[Case] = &[
-    Case { title: "Not UTF-8", file: "a.yaml", input: b"kind: Exposition\nname: caf\xe9\n" },
-    Case { title: "UTF-16", file: "a.yaml", input: b"\xff\xfek\0i\0n\0d\0" },
+    Case { title: "Not UTF-8", file: "a.yaml", input: b"kind: Exposition\nname: caf\xe9\n", beside: None },
+    Case { title: "UTF-16", file: "a.yaml", input: b"\xff\xfek\0i\0n\0d\0", beside: None },
     yaml("A NUL, which would hide everything after it", "kind: Exposition\n\0access: {}\n"),
     yaml("Not a mapping", "just text\n"),
 ];

@@ -3,6 +3,7 @@
 mod documents;
 mod files;
 mod graphql;
+mod grpc;
 mod openapi;
 mod programs;
 
@@ -14,14 +15,16 @@ pub(crate) struct Case {
     pub(crate) file: &'static str,
     /// What it holds.
     pub(crate) input: &'static [u8],
+    /// Another file next to it.
+    pub(crate) beside: Option<(&'static str, &'static [u8])>,
 }
 
 const fn yaml(title: &'static str, input: &'static str) -> Case {
-    Case { title, file: "a.yaml", input: input.as_bytes() }
+    Case { title, file: "a.yaml", input: input.as_bytes(), beside: None }
 }
 
 const fn json(title: &'static str, input: &'static str) -> Case {
-    Case { title, file: "a.json", input: input.as_bytes() }
+    Case { title, file: "a.json", input: input.as_bytes(), beside: None }
 }
 
 /// The page, section by section.
@@ -41,6 +44,7 @@ pub(crate) const SECTIONS: &[(&str, &[Case])] = &[
     ("OpenAPI documents", openapi::OPENAPI),
     ("GraphQL documents", graphql::GRAPHQL),
     ("Programs", programs::PROGRAMS),
+    ("gRPC documents", grpc::GRPC),
 ];
 
 /// The input as the page can show it: bytes that are no text, and characters that cannot be seen, as escapes.

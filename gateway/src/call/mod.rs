@@ -276,7 +276,8 @@ async fn perform(active: &mut ActiveCall<'_>, name: &str, tool: &Tool) -> Result
         }
     };
     let query = tool.query.as_deref().filter(|_| !asked.raw);
-    let context = CallContext { query, ..call_context(active, deadline) };
+    let most_messages = tool.most_messages.filter(|_| !asked.raw);
+    let context = CallContext { query, most_messages, ..call_context(active, deadline) };
     let begun = Instant::now();
     let answered = exposition.service.upstream.call(&target, &arguments, context).await;
     if exposition.service.upstream.take_change() {
@@ -333,6 +334,7 @@ fn call_context<'c>(active: &'c mut ActiveCall<'_>, deadline: Instant) -> CallCo
         session: active.call.session.as_deref(),
         cannot_ask: active.call.cannot_ask(),
         query: None,
+        most_messages: None,
         offload: gateway.offload(&exposition.id),
         memory: active.held,
     }

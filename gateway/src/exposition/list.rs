@@ -181,6 +181,6 @@ fn pinned_annotations(declared: &ServiceTool) -> Map<String, Value> {
         Call::Mcp(McpCall { tool: _, annotations: Some(annotations) }) => {
             serde_json::from_str(annotations.as_str()).unwrap_or_default()
         }
-        Call::Mcp(_) | Call::Http(_) | Call::Alias(_) | Call::Command(_) => Map::new(),
+        Call::Mcp(_) | Call::Http(_) | Call::Grpc(_) | Call::Alias(_) | Call::Command(_) => Map::new(),
     }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Tool {
     pub(crate) filtered: bool,
     /// The query of a GraphQL tool, as a JSON string, in place of the service's.
     pub(crate) query: Option<Box<str>>,
+    /// How many elements of the upstream's list the filter can read; none if it may read all.
+    pub(crate) most_messages: Option<usize>,
     /// Inputs that the gateway handles itself.
     pub(crate) reserved: Reserved,
     /// Whether every answer is the output as it came: there is no filter, no limit on answers, and no input that asks for
@@ -183,6 +185,7 @@ impl Tool {
             program,
             filtered,
             query: published.query.as_deref().map(|query| json::encode(query).into()),
+            most_messages: published.filter.as_deref().and_then(most_elements),
             is_verbatim,
             reserved: Reserved::new(inputs, !enforced, |name| arguments.iter().any(|a| a == name)),
         })
@@ -198,6 +201,18 @@ impl Tool {
         }
         self.program.output_schema(pages.as_ref(), schema.as_ref())
     }
+}
+
+/// Returns how many elements of a list a filter reads: `maxItems`, if nothing else of the filter looks at the list before it is cut.
+fn most_elements(filter: &ToolFilter) -> Option<usize> {
+    let ToolFilter::Single(spec) = filter else { return None };
+    let is_whole = spec.root.as_deref().is_none_or(str::is_empty)
+        && spec.test.is_none()
+        && !spec.passthrough
+        && spec.retain.is_none()
+        && spec.patches.is_none();
+    let most = spec.max_items.filter(|most| is_whole && *most > 0)?;
+    usize::try_from(most).ok()
 }
 
 /// Returns the schema that the source declares for a tool's output.
@@ -216,7 +231,14 @@ impl Toolset {
             let reserved = Reserved::new(ReservedInputs::default(), true, |_| false);
             (
                 name.to_owned(),
-                Tool { program: Arc::clone(&program), filtered: false, query: None, reserved, is_verbatim: true },
+                Tool {
+                    program: Arc::clone(&program),
+                    filtered: false,
+                    query: None,
+                    most_messages: None,
+                    reserved,
+                    is_verbatim: true,
+                },
             )
         };
         Self { tools: names.into_iter().map(tool).collect(), ..Self::default() }

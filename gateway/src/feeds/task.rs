@@ -136,6 +136,7 @@ async fn stream(gateway: &Gateway, feed: &Feed, exposition: &Exposition) -> Stre
         cannot_ask: CannotAsk::NotACall,
         session: feed.session.as_ref(),
         query: None,
+        most_messages: None,
         offload: gateway.offload(&exposition.id),
         memory: &mut memory,
     };

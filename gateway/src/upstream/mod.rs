@@ -1,6 +1,6 @@
 //! Calls to upstreams. A service's answer becomes bytes; nothing here knows of filters or MCP.
 //!
-//! [`Upstream`] dispatches on the kind of a service's source, and each kind is a module of its own: `http`, `mcp` and `command`. The
+//! [`Upstream`] dispatches on the kind of a service's source, and each kind is a module of its own: `http`, `mcp`, `grpc` and `command`. The
 //! other modules are shared: the client and what it may connect to, responses, credentials, the search for a credential in
 //! an answer, and templates.
 
@@ -14,6 +14,7 @@ mod credentials;
 mod dns;
 mod egress;
 mod error;
+mod grpc;
 mod gunzip;
 mod http;
 mod incoming;
@@ -88,6 +89,8 @@ pub struct CallContext<'a> {
     pub(crate) cannot_ask: CannotAsk,
     /// The query of a GraphQL tool, as a JSON string, in place of the service's.
     pub(crate) query: Option<&'a str>,
+    /// How many messages of a stream the filter reads; none for all.
+    pub(crate) most_messages: Option<usize>,
     /// Where answers are parsed and merged that are too large for a serving thread.
     pub(crate) offload: Offload<'a>,
     /// The memory of the call. The answer's memory is reserved here, and stays reserved.

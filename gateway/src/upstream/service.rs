@@ -12,6 +12,7 @@ use url::Url;
 
 use super::alias::AliasPlan;
 use super::command::CommandService;
+use super::grpc::GrpcService;
 use super::http::HttpService;
 use super::mcp::{Listed, McpService, Opened, Peer, ProgramReport, StreamEnd, Withheld};
 use super::{Answer, Arguments, CallContext, Client, CredentialScope, Passed, UpstreamError};
@@ -36,6 +37,7 @@ enum Calls {
     Http(HttpService),
     Mcp(Box<McpService>),
     Command(Box<CommandService>),
+    Grpc(Box<GrpcService>),
 }
 
 /// A service document that cannot be called.
@@ -63,6 +65,7 @@ impl Upstream {
         let calls = match &document.source {
             Source::Http(source) => Calls::Http(HttpService::new(source, document, Arc::clone(&client))?),
             Source::Mcp(source) => Calls::Mcp(Box::new(McpService::new(source, document, Arc::clone(&client))?)),
+            Source::Grpc(source) => Calls::Grpc(Box::new(GrpcService::new(source, document, Arc::clone(&client))?)),
             Source::Program(source) => Calls::Mcp(Box::new(McpService::of_program(source, document, &client)?)),
             Source::Command(source) => Calls::Command(Box::new(CommandService::new(source, document, &client)?)),
         };
@@ -111,6 +114,7 @@ impl Upstream {
             // In a box, so that the futures of other calls have no room for this one.
             Calls::Mcp(service) => Box::pin(service.call(tool, arguments, context)).await,
             Calls::Command(service) => Box::pin(service.call(tool, arguments, context)).await,
+            Calls::Grpc(service) => Box::pin(service.call(tool, arguments, context)).await,
         }
     }
 
@@ -126,7 +130,7 @@ impl Upstream {
         context: CallContext<'_>,
     ) -> Result<Passed, UpstreamError> {
         match &self.calls {
-            Calls::Http(_) | Calls::Command(_) => Err(UpstreamError::UnknownTool(method.as_str().to_owned())),
+            Calls::Http(_) | Calls::Grpc(_) | Calls::Command(_) => Err(UpstreamError::UnknownTool(method.as_str().to_owned())),
             Calls::Mcp(service) => Box::pin(service.pass(method, name, params, context)).await,
         }
     }
@@ -195,7 +199,7 @@ impl Upstream {
     /// Returns what is known of the programs of the service, if its source is a program.
     pub(crate) fn program(&self) -> Option<ProgramReport> {
         match &self.calls {
-            Calls::Http(_) | Calls::Command(_) => None,
+            Calls::Http(_) | Calls::Grpc(_) | Calls::Command(_) => None,
             Calls::Mcp(service) => service.program(),
         }
     }
@@ -230,7 +234,7 @@ impl Upstream {
     /// Returns the MCP server, if the service is one.
     fn server(&self) -> Option<&McpService> {
         match &self.calls {
-            Calls::Http(_) | Calls::Command(_) => None,
+            Calls::Http(_) | Calls::Grpc(_) | Calls::Command(_) => None,
             Calls::Mcp(service) => Some(service),
         }
     }
@@ -290,7 +294,7 @@ impl Upstream {
     /// Returns whether the tools that are withheld have changed since the last time.
     pub(crate) fn take_change(&self) -> bool {
         match &self.calls {
-            Calls::Http(_) | Calls::Command(_) => false,
+            Calls::Http(_) | Calls::Grpc(_) | Calls::Command(_) => false,
             Calls::Mcp(service) => service.take_change(),
         }
     }

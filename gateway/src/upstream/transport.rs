@@ -36,6 +36,8 @@ pub(super) const MAX_INFORMATIONAL: u32 = 16;
 pub(super) const MAX_HEADERS: usize = 128;
 /// Bytes of a response's head in HTTP/1.1, and of one read.
 pub(super) const MAX_HEAD: usize = 64 << 10;
+/// Bytes of the head and of the trailers of a response that is HTTP/2 always.
+const MAX_H2_HEAD: u32 = 64 << 10;
 /// How often a request is sent once more where the server says that it has processed nothing of it.
 const MAX_REPEATS: u32 = 2;
 /// Unused connections to one host with TLS, which are not limited in total.
@@ -59,6 +61,8 @@ struct Connections {
     plain: Arc<Pool>,
     /// To HTTPS, where the server chooses HTTP/2 or HTTP/1.1.
     secure: legacy::Client<Connector, Full<Bytes>>,
+    /// To what is HTTP/2 always, with or without TLS.
+    h2: legacy::Client<Connector, Full<Bytes>>,
 }
 
 /// Why there is no response.
@@ -120,9 +124,15 @@ impl Transport {
             .http2_adaptive_window(true)
             .http2_keep_alive_interval(Duration::from_secs(30))
             .http2_keep_alive_timeout(Duration::from_secs(10));
+        let mut only = builder.clone();
+        only.http2_only(true).http2_max_header_list_size(MAX_H2_HEAD);
         // One more than workers, for what runs on other threads.
         let workers = (0..=workers.get())
-            .map(|_| Connections { plain: Pool::new(per_host, total), secure: builder.build(connector.clone()) })
+            .map(|_| Connections {
+                plain: Pool::new(per_host, total),
+                secure: builder.build(connector.clone()),
+                h2: only.build(connector.clone()),
+            })
             .collect();
         Ok(Self { connector, workers })
     }
@@ -133,12 +143,14 @@ impl Transport {
     /// [`Failed`].
     pub(super) async fn send(&self, origin: &Origin, request: Request<Full<Bytes>>) -> Result<Received, Failed> {
         // A client may be shared with a gateway that has more workers.
-        let Some(Connections { plain, secure }) = self.workers.get(workers::current()).or(self.workers.first()) else {
+        let Some(Connections { plain, secure, h2: _ }) = self.workers.get(workers::current()).or(self.workers.first())
+        else {
             return Err(Failed::Connect("there are no workers".into()));
         };
         // What is rare, or large beside the rest, has a buffer of its own: a future is moved whole into the one that awaits it.
         if origin.is_https() {
-            Box::pin(self.send_secure(secure, origin, request)).await
+            let sent = Box::pin(Self::send_shared(secure, origin, request)).await?;
+            Received::new(sent.map(Either::Right)).await
         } else {
             self.send_plain(plain, origin, request).await
         }
@@ -177,12 +189,28 @@ impl Transport {
         Connection::new(stream).await.map_err(|error| Failed::Connect(error.into()))
     }
 
-    async fn send_secure(
+    /// Sends a request over HTTP/2, and once more where the server has processed nothing of it. The body is neither decompressed
+    /// nor bounded, and has trailers.
+    ///
+    /// # Errors
+    /// [`Failed`].
+    pub(super) async fn send_h2(
         &self,
+        origin: &Origin,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Paced<Incoming>>, Failed> {
+        let Some(Connections { h2, .. }) = self.workers.get(workers::current()).or(self.workers.first()) else {
+            return Err(Failed::Connect("there are no workers".into()));
+        };
+        let sent = Box::pin(Self::send_shared(h2, origin, request)).await?;
+        Ok(sent.map(Paced::new))
+    }
+
+    async fn send_shared(
         client: &legacy::Client<Connector, Full<Bytes>>,
         origin: &Origin,
         mut request: Request<Full<Bytes>>,
-    ) -> Result<Received, Failed> {
+    ) -> Result<Response<Incoming>, Failed> {
         if let Some(path) = request.uri().path_and_query().cloned() {
             *request.uri_mut() = origin.absolute(path);
         }
@@ -198,7 +226,7 @@ impl Transport {
                 sent = client.request(request) => sent,
             };
             match sent {
-                Ok(response) => return Received::new(response.map(Either::Right)).await,
+                Ok(response) => return Ok(response),
                 Err(error) if repeats < MAX_REPEATS && is_unprocessed(&error) => repeats += 1,
                 Err(error) => return Err(error.into()),
             }

@@ -163,6 +163,7 @@ fn context<'a>(
         session: None,
         cannot_ask: CannotAsk::NotACall,
         query: None,
+        most_messages: None,
         offload: gateway.offload(&watch.id),
         memory,
     }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tamis_config::carrier::decode_exposition;
-use tamis_config::{Condition, ExpositionDocument, ExpositionPayload, HttpSource, McpSource, Reason, Source, Stopped};
+use tamis_config::{
+    Condition, ExpositionDocument, ExpositionPayload, GrpcSource, HttpSource, McpSource, Reason, Source, Stopped,
+};
 use tamis_crds::{Compilation, Degraded, Diagnostic, ObjectName};
 
 use super::{Own, Plan, Planned, Settings, id, owns_status_of, url};
@@ -178,6 +180,7 @@ fn upstream(
     let (url, is_watched) = match &compilation.snapshot.services.get(&served.service)?.source {
         Source::Http(HttpSource { base_url, auth: _ }) => (base_url, false),
         Source::Mcp(McpSource { url, .. }) => (url, true),
+        Source::Grpc(GrpcSource { endpoint, .. }) => (endpoint, false),
         // Not served in a cluster.
         Source::Program(_) | Source::Command(_) => return None,
     };

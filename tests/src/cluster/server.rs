@@ -21,13 +21,24 @@ const READY_WITHIN: Duration = Duration::from_secs(90);
 const SHOWN: usize = 15;
 const ASK_EVERY: Duration = Duration::from_millis(25);
 
-pub(super) struct Etcd {
+/// etcd with one member. It is killed on drop.
+pub struct Etcd {
     process: Mutex<Process>,
     clients: Port,
     _peers: Port,
 }
 
 impl Etcd {
+    /// Starts an etcd of its own, with its data in a folder, and waits until it is ready.
+    ///
+    /// # Errors
+    /// It is not installed, or does not start.
+    pub async fn run(folder: &Path) -> Result<Self> {
+        let started = Self::start(&super::programs::Programs::find()?.etcd, folder)?;
+        started.ready().await?;
+        Ok(started)
+    }
+
     pub(super) fn start(program: &Path, folder: &Path) -> Result<Self> {
         let (clients, peers) = (Port::reserve()?, Port::reserve()?);
         let (client, peer) = (format!("http://{}", clients.address()), format!("http://{}", peers.address()));
@@ -45,7 +56,8 @@ impl Etcd {
     }
 
     /// Returns the address for clients, `http://127.0.0.1:PORT`.
-    pub(super) fn address(&self) -> String {
+    #[must_use]
+    pub fn address(&self) -> String {
         format!("http://{}", self.clients.address())
     }
 

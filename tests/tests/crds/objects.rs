@@ -126,10 +126,10 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
         (mcp(&json!({ "tools": { "a": { "inputSchema": {}, "response": {} } } })), "response"),
         (mcp(&json!({ "auth": { "type": "bearer" } })), "`secretRef: {name: .., key: ..}` is required"),
         (object("ServiceManifest", "m", &json!({ "version": 1 })), "spec.version"),
-        (object("ServiceManifest", "m", &json!({ "version": "", "grpc": {} })), "spec.version"),
+        (object("ServiceManifest", "m", &json!({ "version": "", "llm": {} })), "spec.version"),
         (
-            object("ServiceManifest", "m", &json!({ "version": "1", "grpc": {} })),
-            "`grpc` is not implemented yet; remove it",
+            object("ServiceManifest", "m", &json!({ "version": "1", "llm": {} })),
+            "`llm` is not implemented yet; remove it",
         ),
         (
             object("ServiceManifest", "m", &json!({ "version": "1", "graphql": { "baseUrl": "https://a.example" } })),

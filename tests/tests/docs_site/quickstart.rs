@@ -28,6 +28,7 @@ async fn pages_without_a_cluster_do_what_they_say() -> Result<()> {
                 "examples/openapi",
                 "examples/graphql",
                 "examples/programs",
+                "examples/grpc",
             ],
         )?;
         wrong.extend(walkthrough.follow(page, &[&servers], Path::new("no-cluster")).await?);

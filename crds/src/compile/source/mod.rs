@@ -1,6 +1,7 @@
 //! Converters of documents that describe an API: pure, from the tree of a document to the tools that the gateway knows.
 
 pub(crate) mod graphql;
+pub(crate) mod grpc;
 mod names;
 pub(crate) mod openapi;
 pub(crate) mod report;

@@ -221,7 +221,7 @@ fn files_are_read_and_named() {
         ("../api.yaml", "has an empty part, or one that begins with a dot"),
         ("/etc/api.yaml", "is not a relative path"),
         ("a//b.yaml", "has an empty part"),
-        ("api.txt", "does not end in .yaml, .yml, .json or .graphql"),
+        ("api.txt", "does not end in .yaml, .yml, .json, .graphql, .proto or .binpb"),
         ("''", "is empty"),
     ] {
         write("manifest.yaml", &manifest(&format!("    file: {name}\n")));

@@ -60,6 +60,7 @@ impl McpRequest<'_> {
             session,
             cannot_ask: CannotAsk::NotACall,
             query: None,
+            most_messages: None,
             offload: self.gateway.offload(&exposition.id),
             memory,
         }

@@ -13,7 +13,7 @@ pub(super) const LISTS: [&str; 3] = ["items", "result", "data"];
 ///
 /// # Errors
 /// The reason, if the bytes are not JSON.
-pub(super) fn extract(body: &Bytes, path: &str) -> Result<Option<Bytes>, String> {
+pub(in crate::upstream) fn extract(body: &Bytes, path: &str) -> Result<Option<Bytes>, String> {
     let text = serde_json::from_slice::<&RawValue>(body).map_err(|e| reason(&e))?.get();
     Ok(descend(text, path)?.map(|found| body.slice_ref(found.as_bytes())))
 }

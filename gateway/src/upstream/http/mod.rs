@@ -4,7 +4,7 @@ mod body;
 mod content;
 mod cookies;
 mod exchange;
-mod extract;
+pub(super) mod extract;
 mod fetch;
 mod graphql;
 mod headers;
@@ -13,7 +13,7 @@ mod pages;
 mod path;
 mod query;
 mod render;
-mod retry;
+pub(super) mod retry;
 
 pub(super) use fetch::extract_output;
 pub(super) use headers::for_every_request;
@@ -94,7 +94,7 @@ impl HttpService {
                 }
                 // Resolved before a call.
                 Call::Alias(_) => {}
-                Call::Mcp(_) | Call::Command(_) => {
+                Call::Mcp(_) | Call::Grpc(_) | Call::Command(_) => {
                     let field = format!("tools.{name}.call");
                     return Err(InvalidService::new(field, "must be `http`: the service is an HTTP API"));
                 }

@@ -181,7 +181,7 @@ impl McpService {
                 }
                 // Resolved before a call.
                 Call::Alias(_) => {}
-                Call::Http(_) | Call::Command(_) => {
+                Call::Http(_) | Call::Grpc(_) | Call::Command(_) => {
                     let field = format!("tools.{name}.call");
                     return Err(InvalidService::new(field, "must be `mcp`: the service is an MCP server"));
                 }

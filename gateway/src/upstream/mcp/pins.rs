@@ -163,7 +163,7 @@ impl Pins {
                 Call::Mcp(McpCall { tool, annotations: _ }) => {
                     by_name.entry(tool.as_str().into()).or_default().push(position);
                 }
-                Call::Http(_) | Call::Alias(_) | Call::Command(_) => {}
+                Call::Http(_) | Call::Grpc(_) | Call::Alias(_) | Call::Command(_) => {}
             }
         }
         Self { document: Arc::clone(document), by_name }
@@ -272,7 +272,7 @@ pub(super) fn since_listed(published: &ServiceTool, now: &ServiceTool) -> Option
 fn annotations(tool: &ServiceTool) -> Option<&str> {
     match &tool.call {
         Call::Mcp(McpCall { tool: _, annotations }) => annotations.as_ref().map(JsonText::as_str),
-        Call::Http(_) | Call::Alias(_) | Call::Command(_) => None,
+        Call::Http(_) | Call::Grpc(_) | Call::Alias(_) | Call::Command(_) => None,
     }
 }
 

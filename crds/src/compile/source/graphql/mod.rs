@@ -190,7 +190,7 @@ pub(crate) fn convert(source: Source<'_>, selection: Selection<'_>) -> Conversio
 fn size(tool: &ServiceTool) -> usize {
     let query = match &tool.call {
         Call::Http(call) => call.graphql.as_ref().map_or(0, |call| call.query.len()),
-        Call::Alias(_) | Call::Mcp(_) | Call::Command(_) => 0,
+        Call::Alias(_) | Call::Mcp(_) | Call::Grpc(_) | Call::Command(_) => 0,
     };
     query + tool.input_schema.as_str().len() + tool.output_schema.as_ref().map_or(0, |schema| schema.as_str().len())
 }

@@ -212,6 +212,7 @@ pub(crate) fn context<'a>(
         session: None,
         cannot_ask: CannotAsk::NotACall,
         query: None,
+        most_messages: None,
         offload,
         memory,
     }

@@ -1,0 +1,296 @@
+//! `tamis import grpc`: writes a ServiceManifest of .proto files or of a descriptor set, and the part of them that it needs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use tamis_crds::{Diagnostic, GrpcReport, ProtoFile, examine_grpc, proto_imports};
+
+use super::api::{Content, Kinds, changes, check, fetch, manifest, read, refuse, summary, write_all};
+use super::line;
+use super::manifest::default_name;
+use super::tree::Tree;
+use crate::{note, output};
+
+/// What becomes tools.
+const METHODS: Kinds = Kinds { many: "methods", one: "method" };
+/// .proto files that are read.
+const MAX_FILES: usize = 1_000;
+
+/// Make a ServiceManifest of .proto files, or of a descriptor set
+///
+/// Writes NAME.yaml, and next to it NAME.proto and the files that it imports: the .proto texts, pruned to the methods that become
+/// tools and the messages that they need. Prints how many methods became tools, and of each other one why it did not. Nothing is
+/// overwritten without --force, which also prints which tools are added, removed and changed. A gateway and the operator never
+/// download a document.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  tamis import grpc service.proto --endpoint https://grpc.example.com -o api
+  # imports in another folder, and only some methods
+  tamis import grpc protos/etcd/api/etcdserverpb/rpc.proto -I protos --endpoint http://127.0.0.1:2379 \\
+    --include KV/Range --include 'Lease/*' -o api
+  # a manifest with the texts in it, for a cluster
+  tamis import grpc service.binpb --endpoint https://grpc.example.com --inline -o api
+
+Exit codes:
+  0  written
+  1  a document cannot be read or used, or a file cannot be written
+  2  usage error")]
+pub(crate) struct Args {
+    /// A .proto file, or a descriptor set (.binpb, .pb, .desc): a file, or an https or http address.
+    #[arg(value_name = "FILE|URL")]
+    document: String,
+    /// The scheme, host and port of the server.
+    #[arg(long, value_name = "URL")]
+    endpoint: String,
+    /// A method that becomes a tool (`Range`, `KV/Range`); `*` matches any text. May be repeated [default: all].
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+    /// A folder in which imports are found, before those of FILE and above it. May be repeated.
+    #[arg(short = 'I', long, value_name = "DIR")]
+    proto_path: Vec<PathBuf>,
+    /// The folder to write to.
+    #[arg(short = 'o', long, value_name = "DIR", default_value = ".")]
+    directory: PathBuf,
+    /// The name of the manifest and of its files [default: made of the host of --endpoint].
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The version of the service.
+    #[arg(long, value_name = "VERSION", default_value = "1.0.0")]
+    version: String,
+    /// Write the texts into the manifest, as a cluster takes them.
+    #[arg(long)]
+    inline: bool,
+    /// Replace the files if they exist.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Writes the manifest and the .proto files.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Args { document, endpoint, include, proto_path, directory, name, version, inline, force } = args;
+    let include = (!include.is_empty()).then_some(&include[..]);
+    let report = examine_grpc(&documents(document, proto_path)?, include);
+    let errors: Vec<&Diagnostic> = report.api.findings.iter().filter(|finding| finding.is_error()).collect();
+    if !errors.is_empty() {
+        return Ok(refuse(&errors, METHODS.many));
+    }
+    if let [pattern, ..] = &report.api.unmatched[..] {
+        bail!("--include: no method matches `{}`; write the name of a method, or `SERVICE/METHOD`", line(pattern));
+    }
+    let name = name.clone().unwrap_or_else(|| default_name(host(endpoint)));
+    let manifest_file = directory.join(format!("{name}.yaml"));
+    let root = directory.join(format!("{name}.proto"));
+    let mut files: Vec<(PathBuf, String)> = Vec::new();
+    let mut source = Tree::map([("endpoint", Tree::text(endpoint))]);
+    if !inline {
+        source.push("file", Tree::text(format!("{name}.proto")));
+        for text in &report.texts {
+            files.push((directory.join(&text.path), text.text.clone()));
+        }
+        // One that has the name already, and all methods, stands for itself.
+        if report.roots != [format!("{name}.proto")] {
+            if files.iter().any(|(file, _)| *file == root) {
+                bail!("{} would be written twice; pass another --name", root.display());
+            }
+            files.push((root.clone(), public_imports(&report)));
+        }
+    }
+    let spec = Tree::map([("version", Tree::text(version)), ("grpc", source)]);
+    let mut text = manifest(&name, spec).to_yaml(0);
+    if *inline {
+        // The source is the last field.
+        text.push_str(&inline_texts(&report));
+    }
+    let mut all: Vec<Content<'_>> = files.iter().map(|(file, text)| (&**file, text.as_bytes())).collect();
+    all.push((&manifest_file, text.as_bytes()));
+    check(&all, *force)?;
+    let before = previous(&root);
+    for (file, _) in &files {
+        let folder = file.parent().unwrap_or(directory);
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    write_all(directory, &all, *force)?;
+    let document = if *inline { &manifest_file } else { &root };
+    let mut said = summary(&report.api, METHODS, &manifest_file, document);
+    if *inline {
+        let shown = manifest_file.display();
+        said = said.replacen(&format!("{shown}, {shown}:"), &format!("{shown}:"), 1);
+    }
+    said.push_str(&changes(before.as_ref().map(|report| &report.api), &report.api));
+    output::write(said.as_bytes())?;
+    if report.api.tools.is_empty() {
+        note!("warning: no method becomes a tool");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the document, and the files that it imports, as far as they are there.
+fn documents(document: &str, proto_path: &[PathBuf]) -> anyhow::Result<Vec<ProtoFile>> {
+    let bytes = fetch(document)?;
+    let is_text = std::str::from_utf8(&bytes).is_ok_and(|text| text.contains(';'));
+    let ending = document.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    let file = match ending.as_deref() {
+        Some("proto" | "binpb" | "pb" | "desc") => document.to_owned(),
+        // By what it holds, as downloads may have any name.
+        _ => format!("{document}.{}", if is_text { "proto" } else { "binpb" }),
+    };
+    let own = Path::new(document).file_name().map_or_else(|| document.into(), |name| name.to_string_lossy());
+    let mut files = vec![ProtoFile { path: own.into_owned(), file, bytes }];
+    let above = Path::new(document).ancestors().skip(1).map(Path::to_owned);
+    let folders: Vec<PathBuf> = proto_path.iter().cloned().chain(above).collect();
+    let mut next = 0;
+    while let Some(ProtoFile { bytes, file, .. }) = files.get(next) {
+        next += 1;
+        if !file.to_ascii_lowercase().ends_with(".proto") {
+            continue;
+        }
+        for import in std::str::from_utf8(bytes).map(proto_imports).unwrap_or_default() {
+            if files.len() >= MAX_FILES || files.iter().any(|file| file.path == import) {
+                continue;
+            }
+            let found = folders.iter().map(|folder| folder.join(&import)).find(|path| path.is_file());
+            let Some(path) = found else { continue };
+            files.push(ProtoFile { path: import, file: path.to_string_lossy().into_owned(), bytes: read(&path)? });
+        }
+    }
+    // The first one by the path by which others would import it.
+    if let Some(folder) = proto_path.iter().find(|folder| Path::new(document).starts_with(folder)) {
+        let path = Path::new(document).strip_prefix(folder).unwrap_or(Path::new(document));
+        files[0].path = path.to_string_lossy().into_owned();
+    }
+    Ok(files)
+}
+
+/// Returns a .proto text that stands for those with methods.
+fn public_imports(report: &GrpcReport) -> String {
+    let mut text = "syntax = \"proto3\";\n\n".to_owned();
+    for root in &report.roots {
+        text.push_str(&format!("import public \"{root}\";\n"));
+    }
+    text
+}
+
+/// Returns the field `inline` of the source, at the end of a manifest.
+fn inline_texts(report: &GrpcReport) -> String {
+    let mut text = "    inline:\n".to_owned();
+    for proto in &report.texts {
+        text.push_str(&format!("      {}: |\n", proto.path));
+        for line in proto.text.lines() {
+            let line = format!("        {line}");
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Returns what the files held before, if they can be read.
+fn previous(root: &Path) -> Option<GrpcReport> {
+    let files = documents(&root.to_string_lossy(), &[]).ok()?;
+    let report = examine_grpc(&files, None);
+    (!report.api.findings.iter().any(Diagnostic::is_error)).then_some(report)
+}
+
+/// Returns the host of an address, or the whole text.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', ':', '?', '#']).next().unwrap_or(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use tamis_crds::diagnose;
+
+    use super::*;
+
+    const RPC: &str = "syntax = \"proto3\";\npackage a;\nimport \"b/kv.proto\";\nimport \"options.proto\";\n
+service KV {
+  // Gets a pair.
+  rpc Get(b.Pair) returns (b.Pair) { option (level) = 1; }
+  rpc Put(b.Pair) returns (b.Pair);
+  rpc Load(stream b.Pair) returns (b.Pair);
+}
+";
+    const KV: &str =
+        "syntax = \"proto3\";\npackage b;\nmessage Pair { string key = 1; }\nmessage Other { string key = 1; }\n";
+    const OPTIONS: &str = "syntax = \"proto2\";\nimport \"google/protobuf/descriptor.proto\";\n\
+                           extend google.protobuf.MethodOptions { optional int32 level = 50000; }\n";
+
+    fn args(dir: &Path, include: &[&str]) -> Args {
+        Args {
+            document: dir.join("in/a/rpc.proto").to_string_lossy().into_owned(),
+            endpoint: "http://127.0.0.1:2379".to_owned(),
+            include: include.iter().map(|&pattern| pattern.to_owned()).collect(),
+            proto_path: Vec::new(),
+            directory: dir.join("out"),
+            name: Some("kv".to_owned()),
+            version: "1.0.0".to_owned(),
+            inline: false,
+            force: false,
+        }
+    }
+
+    fn folder() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(dir.path().join("in/a")).expect("is made");
+        fs::create_dir_all(dir.path().join("in/b")).expect("is made");
+        for (file, text) in [("a/rpc.proto", RPC), ("b/kv.proto", KV), ("options.proto", OPTIONS)] {
+            fs::write(dir.path().join("in").join(file), text).expect("writes");
+        }
+        dir
+    }
+
+    #[test]
+    fn files_are_written_and_never_overwritten() {
+        let dir = folder();
+        run(&args(dir.path(), &["KV/Get"])).expect("is written");
+        let read = |name: &str| fs::read_to_string(dir.path().join("out").join(name)).expect("is there");
+        assert_eq!(
+            read("kv.yaml"),
+            "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata:\n  name: kv\nspec:\n  version: \"1.0.0\"\n  \
+             grpc:\n    endpoint: http://127.0.0.1:2379\n    file: kv.proto\n"
+        );
+        assert_eq!(read("kv.proto"), "syntax = \"proto3\";\n\nimport public \"rpc.proto\";\n");
+        let rpc = "syntax = \"proto3\";\n\npackage a;\n\nimport \"b/kv.proto\";\n\nservice KV {\n  // Gets a pair.\n  \
+                   rpc Get(.b.Pair) returns (.b.Pair);\n}\n";
+        assert_eq!(read("rpc.proto"), rpc);
+        let kv = "syntax = \"proto3\";\n\npackage b;\n\nmessage Pair {\n  string key = 1;\n}\n";
+        assert_eq!(read("b/kv.proto"), kv);
+        assert_eq!(diagnose(&tamis_crds::load(&[dir.path().join("out")])), []);
+        // A manifest alone leads to the files that it needs.
+        assert_eq!(diagnose(&tamis_crds::load(&[dir.path().join("out/kv.yaml")])), []);
+        let again = run(&args(dir.path(), &[])).expect_err("is there").to_string();
+        assert!(again.ends_with("exists; --force replaces it"), "{again}");
+        let before = previous(&dir.path().join("out/kv.proto")).expect("is readable");
+        run(&Args { force: true, ..args(dir.path(), &["Put"]) }).expect("is replaced");
+        let now = previous(&dir.path().join("out/kv.proto")).expect("is readable");
+        assert_eq!(changes(Some(&before.api), &now.api), "added: KV_Put\nremoved: KV_Get\n");
+    }
+
+    #[test]
+    fn a_manifest_may_hold_the_texts() {
+        let dir = folder();
+        run(&Args { inline: true, ..args(dir.path(), &["Get"]) }).expect("is written");
+        let text = fs::read_to_string(dir.path().join("out/kv.yaml")).expect("is there");
+        assert!(text.contains("    inline:\n      b/kv.proto: |\n        syntax = \"proto3\";\n"), "{text}");
+        assert!(!dir.path().join("out/kv.proto").exists());
+        assert_eq!(diagnose(&tamis_crds::load(&[dir.path().join("out")])), []);
+    }
+
+    #[test]
+    fn what_cannot_be_imported_is_an_error() {
+        let dir = folder();
+        let error = run(&args(dir.path(), &["none"])).expect_err("no such method").to_string();
+        assert!(error.contains("no method matches `none`"), "{error}");
+        let endpoint = "http://example.com".to_owned();
+        let error = run(&Args { endpoint, ..args(dir.path(), &[]) }).expect_err("no https").to_string();
+        assert!(error.contains("http is allowed for loopback"), "{error}");
+        fs::remove_file(dir.path().join("in/b/kv.proto")).expect("is removed");
+        let code = run(&args(dir.path(), &[])).expect("is said");
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(1)));
+        assert!(!dir.path().join("out").exists(), "nothing is written");
+    }
+}

@@ -1,0 +1,168 @@
+//! Compiles the `grpc` source of a manifest: the descriptors of a server, and what the manifest says in addition.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use tamis_config::{Auth, AuthKind, GrpcSource, Reason, ServiceDocument, ServiceTool, Source};
+use url::Url;
+
+use super::documents::{Document, Given, Library, Place, find};
+use super::expose::Stop;
+use super::overrides::{Selects, check_patterns, overridden};
+use super::service::base_url;
+use super::source::DocumentAt;
+use super::source::grpc::{self, Conversion, Selection, Text, convert};
+use super::auth;
+use crate::origin::FieldPath;
+use crate::read::api;
+use crate::resources::{ApiDocument, ConfigurationPlanSpec, GrpcSpec};
+use crate::sink::DiagnosticSink;
+use crate::yaml::Value;
+
+/// What becomes a tool.
+const METHOD: &str = "method";
+/// The path of inline texts.
+const INLINE: Place = Place { field: "spec.grpc.inline", steps: &["grpc", "inline"], is_text: true };
+
+/// Converts the documents of a manifest. `None` if they cannot be read, so that the tools are not known; that has been reported.
+pub(super) fn compile<'s>(
+    spec: &GrpcSpec,
+    library: Library<'s, '_>,
+    sink: &mut DiagnosticSink<'s>,
+) -> Option<(GrpcSource, IndexMap<String, ServiceTool>)> {
+    let GrpcSpec { inline, file, config_map_ref: _, reflection, endpoint, auth: auth_spec, methods, overrides } = spec;
+    let at = FieldPath::spec(["grpc"]);
+    if *reflection == Some(true) {
+        let remedy = "name the .proto file or the descriptor set of the server in `file`";
+        sink.because(Reason::UnsupportedSource).error(&at.key("reflection"), "is not implemented yet", remedy);
+        return None;
+    }
+    check_endpoint(endpoint, &at.key("endpoint"), sink);
+    let auth = auth_spec.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink));
+    if let Some((field, message, remedy)) = auth.as_ref().and_then(unsuitable) {
+        sink.error(&at.key("auth").key(field), message, remedy);
+    }
+    let given = Given { inline: inline.is_some(), file: file.as_deref(), config_map: None };
+    let document = match find(given, INLINE, &at, library, sink)? {
+        Document::Inline(document) | Document::File(document, _) => document,
+        // A manifest cannot name a ConfigMap here yet.
+        Document::Stored(_) => return None,
+    };
+    let source = source(document, library.apis, &sink.origin().file, file.as_deref());
+    let methods = methods.clone().unwrap_or_default();
+    let selection = Selection { include: methods.include.as_deref(), exclude: &methods.exclude };
+    let Conversion { tools, left_out: _, unselected: _, names, descriptors, findings } = convert(source, selection);
+    let is_readable = !findings.iter().any(crate::Diagnostic::is_error);
+    for finding in findings {
+        sink.push(finding);
+    }
+    if is_readable {
+        let remedy = "write the name of a method, or that of its service and its own, as in `KV/Range`";
+        let selects = Selects { what: METHOD, remedy };
+        check_patterns((methods.include.as_ref(), &methods.exclude), &names, selects, &at.key("methods"), sink);
+    }
+    let tools = overridden(tools, overrides, (is_readable, METHOD), &at.key("overrides"), sink);
+    if is_readable && tools.is_empty() {
+        sink.warning(&at, "no method becomes a tool", "select others in `methods.include`");
+    }
+    let descriptors = descriptors.filter(|_| is_readable)?;
+    Some((GrpcSource { endpoint: endpoint.clone(), auth, headers: IndexMap::new(), descriptors }, tools))
+}
+
+/// Returns where the descriptors of a document come from. `named`: the file that the manifest names; none for inline texts.
+fn source<'s>(
+    document: DocumentAt<'s>,
+    apis: &'s [Arc<ApiDocument>],
+    manifest: &str,
+    named: Option<&'s str>,
+) -> grpc::Source<'s> {
+    let Some(named) = named else {
+        let DocumentAt { file, field, node } = document;
+        let entries = match &node.value {
+            Value::Map(entries) => &entries[..],
+            Value::Scalar(_) | Value::List(_) => &[],
+        };
+        let text = |entry: &'s crate::yaml::Entry| Text {
+            name: entry.key.to_string(),
+            path: &entry.key,
+            document: DocumentAt { file, field, node: &entry.value },
+        };
+        let all: Vec<Text<'s>> = entries.iter().map(text).collect();
+        return grpc::Source::Texts { roots: all.clone(), all };
+    };
+    if !api::is_proto(named) {
+        return grpc::Source::Set(document);
+    }
+    let root = Text { name: named.to_owned(), path: named, document };
+    let all = api::protos(manifest, apis).map(|(name, file, node)| Text {
+        name: name.to_owned(),
+        path: name,
+        document: DocumentAt { file, field: "", node },
+    });
+    grpc::Source::Texts { roots: vec![root], all: all.collect() }
+}
+
+/// Checks the URL of a server, which has no path.
+fn check_endpoint(text: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
+    base_url(text, at, "write the scheme, the host and the port alone", sink);
+    if has_path(text) {
+        sink.error(at, "has a path, and gRPC has no place for it", "write the scheme, the host and the port alone");
+    }
+}
+
+fn has_path(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| !matches!(url.path(), "" | "/"))
+}
+
+/// Returns whether the protocol sets a header, given in lower case.
+fn is_of_protocol(name: &str) -> bool {
+    matches!(name, "content-type" | "accept-encoding" | "content-encoding" | "user-agent") || name.starts_with("grpc-")
+}
+
+/// Returns what is wrong with the name of metadata, and the remedy.
+fn metadata_problem(name: &str) -> Option<(&'static str, &'static str)> {
+    let name = name.to_ascii_lowercase();
+    if is_of_protocol(&name) {
+        return Some(("this header is part of the protocol", "name the header that the server's documentation names"));
+    }
+    let is_binary = name.ends_with("-bin");
+    is_binary.then_some(("metadata with bytes is not supported", "name a header that does not end in `-bin`"))
+}
+
+/// Returns the field, message and remedy for authentication that calls of gRPC cannot carry.
+fn unsuitable(auth: &Auth) -> Option<(&'static str, &'static str, &'static str)> {
+    match auth.kind {
+        AuthKind::Query | AuthKind::Body => {
+            Some(("type", "a call of gRPC has no place for types query and body", "use header, bearer or basic"))
+        }
+        AuthKind::Header => {
+            let (message, remedy) = metadata_problem(auth.name.as_deref().unwrap_or_default())?;
+            Some(("name", message, remedy))
+        }
+        AuthKind::Bearer | AuthKind::Basic | AuthKind::None => None,
+    }
+}
+
+/// Stops an exposition whose ConfigurationPlan changes calls in a way that gRPC does not allow. `document` is the service as the
+/// plan has modified it.
+pub(super) fn check_plan(
+    document: &ServiceDocument,
+    plan: &ConfigurationPlanSpec,
+    path: &FieldPath,
+) -> Result<(), Stop> {
+    let Source::Grpc(GrpcSource { endpoint, auth, headers, descriptors: _ }) = &document.source else { return Ok(()) };
+    let stop = |message: String, remedy: &str| Err(Stop::new(Reason::InvalidManifest, path.clone(), message, remedy));
+    if plan.endpoint.is_some() && has_path(endpoint) {
+        let message = "the plan's `endpoint` has a path, and gRPC has no place for it".to_owned();
+        return stop(message, "write the scheme, the host and the port alone");
+    }
+    let named = headers.keys().find_map(|name| Some((name, metadata_problem(name)?)));
+    if let Some((name, (message, _))) = named {
+        let message = format!("the plan's `headers.set` cannot have {name} for `grpc`: {message}");
+        return stop(message, "remove the header from the plan, or use a plan without it");
+    }
+    match auth.as_ref().filter(|_| plan.auth.is_some()).and_then(unsuitable) {
+        Some((field, message, remedy)) => stop(format!("the plan's `auth.{field}` cannot be used: {message}"), remedy),
+        None => Ok(()),
+    }
+}
