@@ -360,9 +360,10 @@ async fn the_example_publishes_etcd_twice() -> Result<()> {
     assert_eq!((&status["learner"], &status["errors"]), (&json!(false), &json!([])), "{text}");
     // A file that is saved changes the tools; one with a mistake does not.
     let file = "etcd/api/etcdserverpb/rpc.proto";
-    let proto = std::fs::read_to_string(folder.path().join(file))?;
-    folder.replace(file, &proto.replace("message RangeRequest", "message RangeRequst"))?;
-    folder.replace(file, &proto.replace("rpc Put(", "rpc Store("))?;
+    let file = folder.path().join(file);
+    let proto = std::fs::read_to_string(&file)?;
+    std::fs::write(&file, proto.replace("message RangeRequest", "message RangeRequst"))?;
+    std::fs::write(&file, proto.replace("rpc Put(", "rpc Store("))?;
     let begun = Instant::now();
     while !list(&internal).await?.iter().any(|tool| tool["name"] == "KV_Store") {
         ensure!(begun.elapsed() < Duration::from_secs(20), "the tool is not renamed");

@@ -102,7 +102,7 @@ fn texts<'n>(roots: &[Text<'n>], all: &[Text<'n>]) -> Result<Descriptors<'n>, Bo
         bytes: 0,
     };
     for root in roots {
-        reader.add(root.clone())?;
+        reader.add(root)?;
     }
     let Reader { pool, texts, verbs, .. } = reader;
     let mut roots: Vec<String> = roots.iter().map(|root| root.name.clone()).collect();
@@ -131,7 +131,7 @@ struct Reader<'n, 'a> {
 }
 
 impl<'n> Reader<'n, '_> {
-    fn add(&mut self, text: Text<'n>) -> Result<(), Box<Diagnostic>> {
+    fn add(&mut self, text: &Text<'n>) -> Result<(), Box<Diagnostic>> {
         if self.texts.contains_key(&text.name) {
             return Ok(());
         }
@@ -157,7 +157,7 @@ impl<'n> Reader<'n, '_> {
                 let message = format!("imports lead to imports more than {MAX_IMPORTS} deep");
                 return Err(text.error(at(), message, "import the files directly").into());
             }
-            self.import(&text, import).map_err(|error| error.unwrap_or_else(|| missing(&text, import, at()).into()))?;
+            self.import(text, import).map_err(|error| error.unwrap_or_else(|| missing(text, import, at()).into()))?;
         }
         self.within.pop();
         self.verbs.extend(verbs(&parsed));
@@ -174,7 +174,7 @@ impl<'n> Reader<'n, '_> {
             return Ok(());
         }
         if let Some(found) = found(self.all, text, import) {
-            return self.add(found).map_err(Some);
+            return self.add(&found).map_err(Some);
         }
         let known = DescriptorPool::global();
         let file = known.get_file_by_name(import).filter(|_| import.starts_with("google/protobuf/")).ok_or(None)?;
