@@ -28,7 +28,7 @@ impl GrpcSource {
         let Self { endpoint, auth, headers, descriptors: _ } = self;
         let auth = auth.as_ref().filter(|auth| auth.kind != AuthKind::None)?;
         let credential = auth.credential.as_ref()?;
-        Some(SentCredential { auth, credential, base_url: endpoint, path: &call.path, headers })
+        Some(SentCredential { auth, credential, base_url: endpoint, path: &call.path, headers, has_cookies: false })
     }
 }
 
