@@ -15,8 +15,8 @@ use super::plan::Plans;
 use super::service::{Service, Services};
 use super::unusable::Unusables;
 use super::{
-    Compilation, CompileEnv, Degraded, access, bundle, command, content, credentials, duplicate_names, egress, grpc, mcp,
-    size, stale,
+    Compilation, CompileEnv, Degraded, access, bundle, command, content, credentials, duplicate_names, egress, grpc,
+    mcp, size, stale,
 };
 use crate::origin::FieldPath;
 use crate::plain::plain;

@@ -6,13 +6,13 @@ use indexmap::IndexMap;
 use tamis_config::{Auth, AuthKind, GrpcSource, Reason, ServiceDocument, ServiceTool, Source};
 use url::Url;
 
+use super::auth;
 use super::documents::{Document, Given, Library, Place, find};
 use super::expose::Stop;
 use super::overrides::{Selects, check_patterns, overridden};
 use super::service::base_url;
 use super::source::DocumentAt;
 use super::source::grpc::{self, Conversion, Selection, Text, convert};
-use super::auth;
 use crate::origin::FieldPath;
 use crate::read::api;
 use crate::resources::{ApiDocument, ConfigurationPlanSpec, GrpcSpec};

@@ -108,7 +108,7 @@ fn apply(spec: &OverrideSpec, mut tool: ServiceTool, at: &FieldPath, sink: &mut 
         Call::Grpc(call) => {
             return apply_to_method(spec, &as_action, ServiceTool { call: Call::Grpc(call), ..tool }, at, sink);
         }
-        Call::Mcp(_) | Call::Alias(_) => return tool,
+        Call::Mcp(_) | Call::Alias(_) | Call::Command(_) => return tool,
     };
     tool.title = title.clone().or(tool.title);
     tool.description = description.clone().or(tool.description);

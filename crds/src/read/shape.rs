@@ -40,8 +40,10 @@ impl Checker<'_> {
         let at = node.position;
         match (view.shape(node).1, &node.value) {
             (Shape::Later, _) => {
-                let error = Diagnostic::error(self.file, at, field, "is not implemented yet", "remove it");
-                let is_source = SOURCES.contains(&field);
+                let is_reference = CONFIG_MAPS.contains(&field);
+                let remedy = if is_reference { "write the document into `inline`" } else { "remove it" };
+                let error = Diagnostic::error(self.file, at, field, "is not implemented yet", remedy);
+                let is_source = is_reference || SOURCES.contains(&field);
                 self.diagnostics.push(if is_source { error.because(Reason::UnsupportedSource) } else { error });
             }
             (Shape::Any, _) => self.any(node, field),

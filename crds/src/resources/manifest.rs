@@ -147,6 +147,7 @@ impl<'m> SourceSpec<'m> {
             Self::Mcp(_) => "mcp",
             Self::OpenApi(_) => "openapi",
             Self::GraphQl(_) => "graphql",
+            Self::Grpc(_) => "grpc",
             Self::Command(_) => "command",
             Self::AppleScript(_) => "appleScript",
         }

@@ -130,7 +130,9 @@ impl Upstream {
         context: CallContext<'_>,
     ) -> Result<Passed, UpstreamError> {
         match &self.calls {
-            Calls::Http(_) | Calls::Grpc(_) | Calls::Command(_) => Err(UpstreamError::UnknownTool(method.as_str().to_owned())),
+            Calls::Http(_) | Calls::Grpc(_) | Calls::Command(_) => {
+                Err(UpstreamError::UnknownTool(method.as_str().to_owned()))
+            }
             Calls::Mcp(service) => Box::pin(service.pass(method, name, params, context)).await,
         }
     }

@@ -29,6 +29,10 @@ request.resource.resource == 'toolsfilters'
 ? dyn(object.spec.graphql.overrides
   .filter(tool, has(object.spec.graphql.overrides[tool].response) && has(object.spec.graphql.overrides[tool].response.filter))
   .map(tool, {'at': dyn('spec.graphql.overrides' + (tool.matches('^[A-Za-z0-9_/-]+$') ? '.' + tool : '[\"' + tool + '\"]') + '.response.filter'), 'of': dyn(object.spec.graphql.overrides[tool].response.filter)}))
+: has(object.spec.grpc) && has(object.spec.grpc.overrides) && size(object.spec.grpc.overrides) <= MAX_VISITED
+? dyn(object.spec.grpc.overrides
+  .filter(tool, has(object.spec.grpc.overrides[tool].response) && has(object.spec.grpc.overrides[tool].response.filter))
+  .map(tool, {'at': dyn('spec.grpc.overrides' + (tool.matches('^[A-Za-z0-9_/-]+$') ? '.' + tool : '[\"' + tool + '\"]') + '.response.filter'), 'of': dyn(object.spec.grpc.overrides[tool].response.filter)}))
 : dyn([])";
 
 /// The first branch of each filter that is invalid by itself, in the same form. A filter that is not a list is its

@@ -11,7 +11,7 @@ use super::super::structural::{OPEN, RULES, SERVE_ONLY};
 use super::{schemas, walk};
 
 /// Where any JSON may stand, or text or a list, which the policy on filters tells apart.
-const ANY: [&str; 38] = [
+const ANY: [&str; 44] = [
     "CustomTools.spec.customTools.*.arguments.*",
     "CustomTools.spec.customTools.*.input",
     "Prompts.spec.prompts.*.result",

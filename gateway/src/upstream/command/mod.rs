@@ -124,7 +124,7 @@ impl CommandService {
                 }
                 // Resolved before a call.
                 Call::Alias(_) => {}
-                Call::Http(_) | Call::Mcp(_) => {
+                Call::Http(_) | Call::Mcp(_) | Call::Grpc(_) => {
                     return Err(InvalidService::new(field, "must be `command`: the service is a program"));
                 }
             }

@@ -80,7 +80,7 @@ impl GrpcService {
                 }
                 // Resolved before a call.
                 Call::Alias(_) => {}
-                Call::Http(_) | Call::Mcp(_) => {
+                Call::Http(_) | Call::Mcp(_) | Call::Command(_) => {
                     return Err(InvalidService::new(field, "must be `grpc`: the service is a gRPC server"));
                 }
             }
