@@ -8,7 +8,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { generate } from "json-schema-faker";
 
@@ -101,7 +101,10 @@ async function main() {
   const port = await freePort();
   const options = ["--name", "api", "--version", "1", "--base-url", `http://127.0.0.1:${port}`, "-o", folder];
   const imported = spawnSync(tamis, ["import", "openapi", document, ...options], { encoding: "utf8", maxBuffer: 1 << 28 });
-  if (imported.status !== 0) return { refusedDocument: imported.stderr.trim().split("\n").slice(0, 3) };
+  if (imported.status !== 0) {
+    const said = imported.stderr.replaceAll(document, basename(document)).trim();
+    return { refusedDocument: said.split("\n").slice(0, 1) };
+  }
   const [counts, ...leftOut] = imported.stdout.trim().split("\n");
   const [, became, operations] = counts.match(/: (\d+) of (\d+) operations became tools/);
   const manifest = readFileSync(join(folder, "api.yaml"), "utf8").replace(/^ {4}auth:.*(\n {6}.*)*\n/m, "");

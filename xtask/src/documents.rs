@@ -84,7 +84,7 @@ request: path, query, headers and body.
 - **accepted**: prism found nothing wrong with the request.
 - **not sent**: the gateway refused the arguments by the tool's schema. The generator ends recursion with a value of another type, ignores some
   combinations of `oneOf`, and does not know every pattern.
-- **refused**: prism found a mistake. Each is listed below the table.
+- **refused**: prism found a mistake, or had ended. Each is listed below the table.
 
 Credentials and answers other than success are removed from the document before prism reads it: otherwise it would answer for
 these, and not for the request. Prism's answers come from the examples of the document.
@@ -175,14 +175,32 @@ fn describe(
             writeln!(refusals, "- {name}, all of it: {}", text(why))?;
         }
     }
-    for line in left_out {
-        writeln!(reasons, "- {name}: {}", text(line))?;
+    // An operation is left out `: it ..`, and a tool is without a parameter `, which ..`.
+    let why = |line: &String| line.split_once(": ").map_or(line.clone(), |(_, why)| why.to_owned());
+    for (reason, count) in counted(left_out.iter().filter(|line| line.starts_with("left out ")).map(why)) {
+        writeln!(reasons, "- {name}: {count} left out: {}", text(&reason))?;
     }
-    for line in refused.iter().chain(failed) {
-        let [tool, said, ..] = &line[..] else { continue };
-        writeln!(refusals, "- {name}, `{tool}`: {}", text(&reason(said)))?;
+    let without = left_out.iter().filter(|line| !line.starts_with("left out ")).count();
+    if without > 0 {
+        writeln!(reasons, "- {name}: {without} optional parameters are not arguments")?;
+    }
+    let said = |line: &Vec<String>| line.get(1).map(|said| reason(said)).unwrap_or_default();
+    for (reason, count) in counted(refused.iter().chain(failed).map(said)) {
+        writeln!(refusals, "- {name}: {count} of {}", text(&reason))?;
     }
     Ok(())
+}
+
+/// Returns each text once, in the order of its first occurrence, with the number of its occurrences.
+fn counted(texts: impl Iterator<Item = String>) -> Vec<(String, usize)> {
+    let mut all: Vec<(String, usize)> = Vec::new();
+    for text in texts {
+        match all.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, count)) => *count += 1,
+            None => all.push((text, 1)),
+        }
+    }
+    all
 }
 
 /// Returns what prism found, out of its answer.
@@ -218,8 +236,8 @@ mod tests {
         assert_eq!(page, "| a.com | 4 | 3 | 1 | 1 | 1 |\n| a.com | | | | | |\n| a.com | 2 | 2 | | | |\n");
         assert_eq!(
             reasons,
-            "- a.com: left out GET /a\\_b: answers with image/\\*\n- a.com, all of it: error: swagger: 2.0 convert it\n"
+            "- a.com: 1 left out: answers with image/\\*\n- a.com, all of it: error: swagger: 2.0 convert it\n"
         );
-        assert_eq!(refusals, "- a.com, `y`: must be array; is required\n- a.com, all of it: a reference to nothing\n");
+        assert_eq!(refusals, "- a.com: 1 of must be array; is required\n- a.com, all of it: a reference to nothing\n");
     }
 }

@@ -116,7 +116,7 @@ pub(crate) fn bad() -> Vec<(Value, &'static str)> {
                 &json!({ "version": "1", "http": { "baseUrl": "https://a.example", "actions": {} },
                 "mcp": { "url": "https://a.example", "tools": {} } }),
             ),
-            "must have exactly one source; set `http`, `mcp`, `openapi` or `graphql`",
+            "must have exactly one source; set `http`, `mcp`, `openapi`, `graphql` or `grpc`",
         ),
         (mcp(&json!({ "url": "http://a.example/mcp" })), "http is allowed for loopback and in-cluster names only"),
         (mcp(&json!({ "url": "https://a.example?a=b" })), "no fragment; send a credential with `auth`"),

@@ -1,4 +1,4 @@
-//! One API, over HTTP, GraphQL and MCP: each answers with the same document, and tells what it has received.
+//! One API, over HTTP, GraphQL, gRPC and MCP: each answers with the same document, and tells what it has received.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,19 +21,44 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
+use tamis_tests::grpc::{GrpcServer, Reply};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tonic::Status;
 
 /// What the backend says with an error. Callers under `Enforced` never see it.
 pub(super) const PRIVATE: &str = "PRIVATE detail of the backend";
 
-/// The document of an item. Its digits, its order and its escapes are to survive.
+/// The document of an item, as every source can write it: gRPC has no way to say `1.10`, and writes 64-bit integers as strings.
 pub(super) fn item(id: &str) -> String {
-    let note = if id == "large" { "x".repeat(20_000) } else { "caf\\u00e9".to_owned() };
+    let note = if id == "large" { "x".repeat(20_000) } else { "café".to_owned() };
     format!(
-        r#"{{"id":"{id}","title":"Item {id}","count":9007199254740993,"price":1.10,"secret":"PRIVATE","note":"{note}","tags":[{{"name":"a","color":"f00"}},{{"name":"b","color":"0f0"}}]}}"#
+        r#"{{"id":"{id}","title":"Item {id}","count":1234567890,"price":1.5,"secret":"PRIVATE","note":"{note}","tags":[{{"name":"a","color":"f00"}},{{"name":"b","color":"0f0"}}]}}"#
     )
 }
+
+/// The same API over gRPC.
+pub(super) const PROTO: &str = r#"syntax = "proto3";
+package shop;
+service Items {
+  // One item.
+  rpc Item(ItemRequest) returns (ItemReply);
+}
+message ItemRequest { string id = 1; }
+message ItemReply {
+  string id = 1;
+  string title = 2;
+  int32 count = 3;
+  double price = 4;
+  string secret = 5;
+  string note = 6;
+  repeated Tag tags = 7;
+}
+message Tag {
+  string name = 1;
+  string color = 2;
+}
+"#;
 
 /// What the backend does for an identifier.
 enum Behaviour {
@@ -54,13 +79,17 @@ fn lock(seen: &Shared) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `slow` answers late, `broken` fails always, and `flaky` fails the first time.
+/// `slow` answers late.
 async fn behaviour(seen: &Shared, id: &str) -> Behaviour {
+    if id == "slow" {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    }
+    at_once(seen, id)
+}
+
+/// `broken` fails always, and `flaky` fails the first time.
+fn at_once(seen: &Shared, id: &str) -> Behaviour {
     match id {
-        "slow" => {
-            tokio::time::sleep(Duration::from_secs(20)).await;
-            Behaviour::Answer
-        }
         "broken" => Behaviour::Fail,
         "flaky" => {
             let mut seen = lock(seen);
@@ -75,8 +104,11 @@ async fn behaviour(seen: &Shared, id: &str) -> Behaviour {
 pub(super) struct Backend {
     /// `http://ADDRESS:PORT`.
     pub(super) url: String,
+    /// `http://ADDRESS:PORT` of the gRPC server.
+    pub(super) grpc: String,
     seen: Shared,
     server: JoinHandle<()>,
+    methods: GrpcServer,
 }
 
 impl Backend {
@@ -85,6 +117,8 @@ impl Backend {
         let url = format!("http://{}", listener.local_addr()?);
         let seen = Shared::default();
         let handler = Handler(Arc::clone(&seen));
+        let shared = Arc::clone(&seen);
+        let methods = GrpcServer::start(PROTO, move |_, message| method(&shared, message)).await?;
         let mcp = StreamableHttpService::new(
             move || Ok(handler.clone()),
             Arc::new(LocalSessionManager::default()),
@@ -100,18 +134,23 @@ impl Backend {
             // Ends with the test.
             let _ = axum::serve(listener, router).await;
         });
-        Ok(Self { url, seen, server })
+        Ok(Self { url, grpc: methods.endpoint(), seen, server, methods })
     }
 
     /// Returns the values of a header in all requests so far.
     pub(super) fn header(&self, name: &str) -> Vec<String> {
         let seen = lock(&self.seen);
         let values = seen.headers.iter().filter_map(|headers| headers.get(name)?.to_str().ok());
-        values.map(str::to_owned).collect()
+        let values: Vec<String> = values.map(str::to_owned).collect();
+        let calls = self.methods.seen().into_iter();
+        values
+            .into_iter()
+            .chain(calls.filter_map(|call| Some(call.metadata.get(name)?.to_str().ok()?.to_owned())))
+            .collect()
     }
 
     pub(super) fn requests(&self) -> usize {
-        lock(&self.seen).headers.len()
+        lock(&self.seen).headers.len() + self.methods.seen().len()
     }
 }
 
@@ -135,6 +174,19 @@ async fn http(State(seen): State<Shared>, Path(id): Path<String>) -> Response {
         Behaviour::Answer => json_text(item(&id)),
         Behaviour::Fail => (StatusCode::BAD_REQUEST, json!({"message": PRIVATE}).to_string()).into_response(),
         Behaviour::Refuse => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+}
+
+fn method(seen: &Shared, message: &Value) -> Reply {
+    let id = message["id"].as_str().unwrap_or_default();
+    if id == "slow" {
+        // Answers are made at once, so the thread waits: longer than the call.
+        std::thread::sleep(Duration::from_secs(4));
+    }
+    match at_once(seen, id) {
+        Behaviour::Answer => Reply::of(serde_json::from_str(&item(id)).unwrap_or_default()),
+        Behaviour::Fail => Reply::failed(Status::invalid_argument(PRIVATE)),
+        Behaviour::Refuse => Reply::failed(Status::unavailable("again")),
     }
 }
 

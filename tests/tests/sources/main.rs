@@ -2,10 +2,13 @@
 
 mod backend;
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use backend::{Backend, PRIVATE, input_schema};
+use backend::{Backend, PRIVATE, PROTO, input_schema, item};
 use serde_json::{Value, json};
 use tamis_tests::collector::Collector;
 use tamis_tests::documents::Folder;
@@ -17,10 +20,13 @@ enum Source {
     Http,
     OpenApi,
     GraphQl,
+    Grpc,
+    Program,
     Mcp,
 }
 
-const SOURCES: [Source; 4] = [Source::Http, Source::OpenApi, Source::GraphQl, Source::Mcp];
+const SOURCES: [Source; 6] =
+    [Source::Http, Source::OpenApi, Source::GraphQl, Source::Grpc, Source::Program, Source::Mcp];
 
 /// What users expect of each source: a row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +63,7 @@ const FEATURES: [Feature; 13] = [
 ];
 
 /// What the filter below makes of an item, whatever the source.
-const FILTERED: &str =
-    r#"{"id":"1","title":"Item 1","count":9007199254740993,"price":1.10,"note":"caf\u00e9","tags":["a","b"]}"#;
+const FILTERED: &str = r#"{"id":"1","title":"Item 1","count":1234567890,"price":1.5,"note":"café","tags":["a","b"]}"#;
 
 /// Filters, expositions, and what a ConfigurationPlan adds: the same for every source.
 const SHARED: &str = "apiVersion: tamis.dev/v1alpha1
@@ -78,9 +83,7 @@ apiVersion: tamis.dev/v1alpha1
 kind: ConfigurationPlan
 metadata: {name: prod}
 spec:
-  endpoint: ENDPOINT
-  auth: {type: bearer, secretRef: {name: items, key: token}}
-  headers: {set: {X-Team: blue}}
+  REQUESTS
   timeouts: {call: 2s}
 ---
 apiVersion: tamis.dev/v1alpha1
@@ -109,6 +112,17 @@ spec:
   limits: {maxResponseBytes: 8Ki}
 ";
 
+/// What a ConfigurationPlan changes of requests.
+const REQUESTS: &str = "endpoint: ENDPOINT
+  auth: {type: bearer, secretRef: {name: items, key: token}}
+  headers: {set: {X-Team: blue}}";
+/// Lets `tamis serve` start programs.
+const GROUP: &str = "apiVersion: tamis.dev/v1alpha1
+kind: GatewayGroup
+metadata: {name: default}
+spec: {commands: {enabled: true}}
+";
+
 /// Where nothing listens: only the endpoint of the plan is right.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
@@ -118,6 +132,8 @@ impl Source {
             Self::Http => "HTTP actions",
             Self::OpenApi => "OpenAPI",
             Self::GraphQl => "GraphQL",
+            Self::Grpc => "gRPC",
+            Self::Program => "Programs",
             Self::Mcp => "MCP servers",
         }
     }
@@ -127,11 +143,17 @@ impl Source {
             Self::Http | Self::OpenApi => "/api",
             Self::GraphQl => "/graphql",
             Self::Mcp => "/mcp",
+            Self::Grpc | Self::Program => "",
         }
     }
 
-    /// The source of the manifest. Its tool is `item`, with the argument `id`.
-    fn manifest(self) -> String {
+    /// Where the backend has this source.
+    fn endpoint(self, backend: &Backend) -> String {
+        if self == Self::Grpc { backend.grpc.clone() } else { format!("{}{}", backend.url, self.path()) }
+    }
+
+    /// The source of the manifest. Its tool is `item`, with the argument `id`. `items`: a folder with a file for each item.
+    fn manifest(self, items: &Path) -> String {
         let url = format!("{NOWHERE}{}", self.path());
         let retry = "retry: {maxAttempts: 2, backoffMs: 10, retryOn: [503]}";
         let spec = match self {
@@ -171,6 +193,32 @@ impl Source {
       type Tag {{ name: String, color: String }}
 "
             ),
+            Self::Grpc => {
+                let proto: String = PROTO.lines().map(|line| format!("        {line}\n")).collect();
+                format!(
+                    "  grpc:
+    endpoint: {url}
+    overrides: {{Items_Item: {{name: item, {retry}}}}}
+    inline:
+      items.proto: |
+{proto}"
+                )
+            }
+            Self::Program => format!(
+                "  command:
+    executable: cat
+    workingDir: {}
+    jsonFlag: none
+    actions:
+      item:
+        description: One item
+        command: []
+        args: {{id: {{type: string, required: true, style: positional}}}}
+        risk: {{level: low}}
+        retry: {{maxAttempts: 3, backoffMs: 300, retryOn: [1]}}
+",
+                items.display()
+            ),
             Self::Mcp => {
                 let schema = input_schema();
                 format!("  mcp: {{url: '{url}', tools: {{item: {{description: One item, inputSchema: {schema}}}}}}}\n")
@@ -185,6 +233,9 @@ impl Source {
     fn lacks(self, feature: Feature) -> Option<&'static str> {
         match (self, feature) {
             (Self::Mcp, Feature::Retry) => Some("a call is sent once: a server may have run it"),
+            (Self::Program, Feature::Endpoint | Feature::Auth | Feature::Headers) => {
+                Some("an error: a program gets no request")
+            }
             _ => None,
         }
     }
@@ -210,13 +261,35 @@ impl Feature {
     }
 }
 
+/// A folder with a file for each item, which a program reads.
+struct Items(tempfile::TempDir);
+
+impl Items {
+    fn new() -> Result<Self> {
+        let items = Self(tempfile::tempdir()?);
+        for id in ["1", "large", "audited"] {
+            items.add(id)?;
+        }
+        // Nothing ever writes into it.
+        let made = Command::new("mkfifo").arg(items.0.path().join("slow")).status()?;
+        ensure!(made.success(), "mkfifo: {made}");
+        // Its name is in the message of the program.
+        Ok(items)
+    }
+
+    fn add(&self, id: &str) -> Result<()> {
+        Ok(fs::write(self.0.path().join(id), item(id))?)
+    }
+}
+
 /// A source in front of the backend.
 struct Env {
     backend: Backend,
     gateway: Gateway,
     closed: Rpc,
     open: Rpc,
-    _collector: Collector,
+    collector: Collector,
+    items: Items,
     _folder: Folder,
 }
 
@@ -226,8 +299,12 @@ impl Env {
     async fn new(source: Source) -> Result<Self> {
         let (backend, collector) = (Backend::start().await?, Collector::start().await?);
         let folder = Folder::new()?;
-        folder.write("items.yaml", &source.manifest())?;
-        folder.write("shared.yaml", &SHARED.replace("ENDPOINT", &format!("{}{}", backend.url, source.path())))?;
+        let items = Items::new()?;
+        folder.write("items.yaml", &source.manifest(items.0.path()))?;
+        folder.write("group.yaml", GROUP)?;
+        let requests = if source == Source::Program { String::new() } else { REQUESTS.to_owned() };
+        let requests = requests.replace("ENDPOINT", &source.endpoint(&backend));
+        folder.write("shared.yaml", &SHARED.replace("REQUESTS", &requests))?;
         let options = Options {
             arguments: ["--log-format", "json", "--otlp-endpoint", &collector.endpoint()].map(str::to_owned).to_vec(),
             environment: vec![("TAMIS_SECRET_ITEMS_TOKEN".to_owned(), "token-of-the-plan".to_owned())],
@@ -238,7 +315,7 @@ impl Env {
         let (closed, open) = (rpc("closed")?, rpc("open")?);
         closed.until_listed().await?;
         open.until_listed().await?;
-        Ok(Self { backend, closed, open, gateway, _collector: collector, _folder: folder })
+        Ok(Self { backend, closed, open, gateway, collector, items, _folder: folder })
     }
 
     /// Calls `item` with an identifier; the error, or the text.
@@ -254,8 +331,8 @@ impl Env {
     }
 
     /// Tries a feature.
-    async fn check(&self, feature: Feature) -> Result<()> {
-        let Self { backend, gateway, closed, open, .. } = self;
+    async fn check(&self, source: Source, feature: Feature) -> Result<()> {
+        let Self { backend, gateway, closed, open, collector, items, .. } = self;
         match feature {
             Feature::Filters | Feature::Endpoint => {
                 ensure!(
@@ -281,7 +358,15 @@ impl Env {
                 ensure!(closed.call("first", &json!({})).await?.text_block()? == FILTERED, "the alias");
             }
             Feature::Retry => {
-                let answer = Self::item(closed, "flaky").await?;
+                let call = Self::item(closed, "flaky");
+                let later = async {
+                    // The first run of a program finds no file.
+                    tokio::time::sleep(Duration::from_millis(150)).await;
+                    items.add("flaky")
+                };
+                let (answer, added) = tokio::join!(call, later);
+                added?;
+                let answer = answer?;
                 ensure!(answer.as_ref().is_ok_and(|text| text.contains("Item flaky")), "{answer:?}");
             }
             Feature::Limits => {
@@ -292,7 +377,10 @@ impl Env {
                 let (inside, outside) = (Self::item(closed, "broken").await?, Self::item(open, "broken").await?);
                 ensure!(inside.as_ref().is_err_and(|error| !error.contains(PRIVATE)), "{inside:?}");
                 let (Ok(text) | Err(text)) = &outside;
-                ensure!(text.contains(PRIVATE) || text == "null", "{outside:?}");
+                let (private, shown) =
+                    if source == Source::Program { ("No such file", false) } else { (PRIVATE, text == "null") };
+                ensure!(inside.is_err_and(|error| !error.contains(private)), "Enforced");
+                ensure!(text.contains(private) || shown, "{outside:?}");
             }
             Feature::Arguments => {
                 let before = backend.requests();
@@ -315,8 +403,10 @@ impl Env {
                 let request = closed.request("tools/call", json!({"name": "item", "arguments": {"id": "1"}}));
                 let caller = format!("00-{TRACE}-00f067aa0ba902b7-01");
                 closed.send(request.header("traceparent", caller)).await?.text_block()?;
+                let spans = collector.trace(TRACE, 3).await?;
+                ensure!(spans.iter().any(|span| span.kind == 3), "no span of the upstream: {spans:?}");
                 let seen = backend.header("traceparent");
-                ensure!(seen.iter().any(|value| value.contains(TRACE)), "{seen:?}");
+                ensure!(source == Source::Program || seen.iter().any(|value| value.contains(TRACE)), "{seen:?}");
             }
             Feature::Metrics => {
                 let labels = ["exposition=\"closed\"", "tool=\"item\"", "outcome=\"ok\""];
@@ -334,7 +424,7 @@ impl Env {
 async fn every_cell_of(source: Source) -> Result<()> {
     let env = Env::new(source).await?;
     for feature in FEATURES.into_iter().filter(|feature| source.lacks(*feature).is_none()) {
-        env.check(feature).await.with_context(|| format!("{source:?}: {feature:?}\n{}", env.gateway.log()))?;
+        env.check(source, feature).await.with_context(|| format!("{source:?}: {feature:?}\n{}", env.gateway.log()))?;
     }
     Ok(())
 }
@@ -352,6 +442,16 @@ async fn openapi() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn graphql() -> Result<()> {
     every_cell_of(Source::GraphQl).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn grpc() -> Result<()> {
+    every_cell_of(Source::Grpc).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs() -> Result<()> {
+    every_cell_of(Source::Program).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

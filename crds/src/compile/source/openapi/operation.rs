@@ -15,6 +15,7 @@ use super::body;
 use super::document::{At, Document, Halt};
 use super::parameter;
 use super::schema::{KnownPatterns, Side, Writer};
+use super::server;
 
 /// Bytes of a tool's title, and of its description.
 const MAX_TITLE: usize = 128;
@@ -141,7 +142,7 @@ pub(super) fn tool<'n>(
     patterns: &mut KnownPatterns,
 ) -> Result<Made, Halt> {
     for place in [&operation.at, &operation.item] {
-        if place.get("servers").is_some_and(|servers| servers.items().next().is_some()) {
+        if server::is_elsewhere(document, place) {
             return Err(Halt::LeftOut("has servers of its own".to_owned()));
         }
     }

@@ -277,6 +277,30 @@ fn definitions_are_what_is_reached() {
 }
 
 #[test]
+fn a_server_of_its_own_may_be_that_of_the_document() {
+    let table = [
+        ("https://api.example.com/v1", true),
+        ("https://api.example.com/v1/", true),
+        ("//api.example.com/v1", true),
+        ("http://api.example.com/v1", false),
+        ("https://api.example.com", false),
+        ("https://uploads.example.com/v1", false),
+    ];
+    for (url, is_tool) in table {
+        let text =
+            one("3.0.3", "/p", "get", &format!("servers: [{{url: '{url}'}}, {{url: https://other.example.com}}]"));
+        assert_eq!(converted(&text, &[], None).tools.len(), usize::from(is_tool), "{url}");
+    }
+    let text = one(
+        "3.0.3",
+        "/p",
+        "get",
+        "servers: [{url: 'https://{host}/v1', variables: {host: {default: api.example.com}}}]",
+    );
+    assert_eq!(converted(&text, &[], None).tools.len(), 1);
+}
+
+#[test]
 fn security_and_credentials() {
     let auth = Auth {
         kind: AuthKind::Query,
