@@ -213,7 +213,7 @@ fn reason(said: &str) -> String {
 /// Returns a text as one line of a Markdown list.
 fn text(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.replace('<', "&lt;").replace('*', "\\*").replace('_', "\\_")
+    line.replace('<', "&lt;").replace('*', "\\*").replace('_', "\\_").replace("](", "&#93;(")
 }
 
 #[cfg(test)]
