@@ -1,6 +1,9 @@
 //! Compiles one HTTP action to a tool.
 
 use std::collections::BTreeSet;
+use std::hash::Hash;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use indexmap::IndexMap;
 use tamis_config::{
@@ -287,13 +290,24 @@ pub(super) fn pagination(
 }
 
 pub(super) fn error_mapping(spec: &ActionSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> IndexMap<u16, String> {
+    texts_by_code(&spec.error_mapping, 400..=599, ("is not an error status", "write 400 to 599"), at, sink)
+}
+
+/// Reads texts by the codes of errors. `otherwise`: what is wrong with a key that is none of `codes`, and the remedy.
+pub(super) fn texts_by_code<C: FromStr + PartialOrd + Hash + Eq>(
+    texts: &IndexMap<String, String>,
+    codes: RangeInclusive<C>,
+    (message, remedy): (&str, &str),
+    at: &FieldPath,
+    sink: &mut DiagnosticSink<'_>,
+) -> IndexMap<C, String> {
     let mut mapping = IndexMap::new();
-    for (status, text) in &spec.error_mapping {
-        match status.parse::<u16>() {
-            Ok(code) if (400..=599).contains(&code) => {
+    for (key, text) in texts {
+        match key.parse::<C>() {
+            Ok(code) if codes.contains(&code) => {
                 mapping.insert(code, text.clone());
             }
-            _ => sink.error(&at.key(status), "is not an error status", "write 400 to 599"),
+            _ => sink.error(&at.key(key), message, remedy),
         }
     }
     mapping

@@ -84,6 +84,12 @@ pub(super) fn is_request_header(name: &str) -> bool {
     header_name_problem(name).is_none()
 }
 
+/// Returns whether a text is a token (RFC 9110, 5.6.2), as the names of headers and of cookies (RFC 6265, 4.1.1) are.
+pub(super) fn is_token(text: &str) -> bool {
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    !text.is_empty() && text.chars().all(token)
+}
+
 /// Checks a header name: a token (RFC 9110) that is not managed by the connection.
 pub(super) fn header_name(name: &str, at: &FieldPath, sink: &mut DiagnosticSink<'_>) {
     if let Some((message, remedy)) = header_name_problem(name) {
@@ -103,9 +109,8 @@ fn header_name_problem(name: &str) -> Option<(&'static str, &'static str)> {
         "transfer-encoding",
         "upgrade",
     ];
-    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let lower = name.to_ascii_lowercase();
-    if name.is_empty() || !name.chars().all(token) {
+    if !is_token(name) {
         Some(("is not a valid header name", "use letters, digits and -"))
     } else if OWNED.contains(&lower.as_str()) || lower.starts_with("proxy-") {
         Some(("this header is managed by the connection", "remove it"))

@@ -8,7 +8,7 @@ use tamis_config::{
 
 use super::environment::{self, Environment, MAX_WORD};
 use super::expose::Stop;
-use super::service::tool_name;
+use super::service::tools_of;
 use super::{CompileEnv, action, args};
 use crate::origin::FieldPath;
 use crate::read::excerpt;
@@ -80,16 +80,7 @@ pub(super) fn compile(
         last_words: flag_words(json_flag.as_deref(), &at, sink),
         success_codes: codes(success_codes.as_deref(), &at.key("successCodes"), sink),
     };
-    let at = at.key("actions");
-    let mut tools = IndexMap::new();
-    for (name, action) in actions {
-        let at = at.key(name);
-        tool_name(name, &at, sink);
-        tools.insert(name.clone(), tool(action, &own, &at, sink));
-    }
-    if tools.is_empty() {
-        sink.warning(&at, "has no action, so there is no tool", "add one");
-    }
+    let tools = tools_of(actions, &at.key("actions"), sink, |action, at, sink| tool(action, &own, at, sink));
     (Source::Command(source), tools)
 }
 
@@ -123,16 +114,7 @@ pub(super) fn compile_scripts(
         working_dir: None,
         limits: limits(limits_spec.as_ref(), &at.key("limits"), sink),
     };
-    let at = at.key("actions");
-    let mut tools = IndexMap::new();
-    for (name, action) in actions {
-        let at = at.key(name);
-        tool_name(name, &at, sink);
-        tools.insert(name.clone(), script(action, &at, sink));
-    }
-    if tools.is_empty() {
-        sink.warning(&at, "has no action, so there is no tool", "add one");
-    }
+    let tools = tools_of(actions, &at.key("actions"), sink, script);
     (Source::Command(source), tools)
 }
 
@@ -281,7 +263,13 @@ fn tool(spec: &CommandActionSpec, own: &Common, at: &FieldPath, sink: &mut Diagn
             ndjson: *ndjson,
             extract: extract(response.as_ref(), at, sink),
             retry: retry_spec.as_ref().and_then(|spec| retry(spec, risk, &at.key("retry"), sink)),
-            error_mapping: mapping(error_mapping, &at.key("errorMapping"), sink),
+            error_mapping: action::texts_by_code(
+                error_mapping,
+                1..=u8::MAX,
+                ("is not an exit code of a failure", "write 1 to 255"),
+                &at.key("errorMapping"),
+                sink,
+            ),
             timeout_ms: None,
         })),
     }
@@ -392,19 +380,6 @@ fn retry(spec: &CommandRetrySpec, risk: Risk, at: &FieldPath, sink: &mut Diagnos
     }
     let retry_on = retry_on.iter().copied().map(u16::from).collect();
     Some(Retry { max_attempts: *max_attempts, backoff_ms, retry_on })
-}
-
-fn mapping(specs: &IndexMap<String, String>, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> IndexMap<u8, String> {
-    let mut mapping = IndexMap::new();
-    for (code, text) in specs {
-        match code.parse::<u8>() {
-            Ok(code) if code > 0 => {
-                mapping.insert(code, text.clone());
-            }
-            _ => sink.error(&at.key(code), "is not an exit code of a failure", "write 1 to 255"),
-        }
-    }
-    mapping
 }
 
 fn script(spec: &AppleScriptActionSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> ServiceTool {

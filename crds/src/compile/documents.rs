@@ -238,7 +238,24 @@ impl<'s> Document<'s> {
         }
     }
 
-    /// Returns what the document is told from others by. `None` for a part of a manifest.
+    /// Unpacks and parses the document, unless it is parsed already.
+    fn tree(&self) -> Result<Cow<'_, Node>, Box<Diagnostic>> {
+        match self {
+            Self::Inline(at) | Self::File(at, _) => Ok(Cow::Borrowed(at.node)),
+            Self::Stored(stored) => stored.tree().map(Cow::Owned),
+        }
+    }
+
+    /// Returns the document's place. `node`: what [`Document::tree`] has returned.
+    fn at<'a>(&'a self, node: &'a Node) -> DocumentAt<'a> {
+        let field = match self {
+            Self::Inline(at) | Self::File(at, _) => at.field,
+            Self::Stored(_) => "",
+        };
+        DocumentAt { file: self.file(), field, node }
+    }
+
+    /// Returns what identifies the document's content. `None` for a part of a manifest.
     fn identity(&self) -> Option<(&Digest, String)> {
         match self {
             Self::Inline(_) => None,
@@ -259,13 +276,13 @@ fn syntax(name: &str) -> String {
 /// read. `selection`: everything else that `convert` depends on.
 ///
 /// Also returns whether any finding is an error.
-pub(super) fn converted<'s, C: Conversion>(
+pub(super) fn converted<'s, C: Conversion + Clone>(
     documents: &[&Document<'s>],
     selection: &impl Serialize,
     env: &CompileEnv<'_>,
     sink: &mut DiagnosticSink<'s>,
     convert: impl FnOnce(&[DocumentAt<'_>]) -> C,
-) -> Option<(Arc<C>, bool)> {
+) -> Option<(C, bool)> {
     let identities: Option<Vec<_>> = documents.iter().map(|document| document.identity()).collect();
     let key = identities.and_then(|identities| serde_json::to_vec(&(identities, selection)).ok());
     let key = key.map(|key| Digest::of(&key));
@@ -274,29 +291,15 @@ pub(super) fn converted<'s, C: Conversion>(
     let (conversion, findings) = match known {
         Some(known) => known,
         None => {
-            let mut trees = Vec::new();
-            for document in documents {
-                match document {
-                    Document::Inline(_) | Document::File(..) => trees.push(None),
-                    Document::Stored(stored) => match stored.tree() {
-                        Ok(tree) => trees.push(Some(tree)),
-                        Err(finding) => {
-                            say(documents, *finding, env, sink);
-                            return None;
-                        }
-                    },
+            let trees: Result<Vec<_>, _> = documents.iter().map(|document| document.tree()).collect();
+            let trees = match trees {
+                Ok(trees) => trees,
+                Err(finding) => {
+                    say(documents, *finding, env, sink);
+                    return None;
                 }
-            }
-            let mut places: Vec<DocumentAt<'_>> = Vec::new();
-            for (document, tree) in documents.iter().zip(&trees) {
-                match (document, tree) {
-                    (Document::Inline(at) | Document::File(at, _), _) => places.push(*at),
-                    (Document::Stored(stored), Some(node)) => {
-                        places.push(DocumentAt { file: &stored.file, field: "", node });
-                    }
-                    (Document::Stored(_), None) => return None,
-                }
-            }
+            };
+            let places: Vec<_> = documents.iter().zip(&trees).map(|(document, tree)| document.at(tree)).collect();
             let conversion = Arc::new(convert(&places));
             if let Some(conversions) = env.conversions {
                 conversions.keep(key, files, &conversion);
@@ -309,11 +312,11 @@ pub(super) fn converted<'s, C: Conversion>(
     for finding in findings {
         say(documents, finding, env, sink);
     }
-    Some((conversion, failed))
+    Some((Arc::unwrap_or_clone(conversion), failed))
 }
 
 /// Reports a finding about a document. In a cluster, one about a ConfigMap is reported where the manifest names the ConfigMap,
-/// since nobody reads a status of ConfigMaps.
+/// since a ConfigMap has no status.
 fn say<'s>(documents: &[&Document<'s>], finding: Diagnostic, env: &CompileEnv<'_>, sink: &mut DiagnosticSink<'s>) {
     let stored = documents.iter().find_map(|document| match document {
         Document::Stored(stored) if stored.file == finding.file => Some(stored),

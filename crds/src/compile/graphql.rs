@@ -1,7 +1,5 @@
 //! Compiles the `graphql` source of a manifest: a GraphQL schema, operations, and what the manifest says in addition.
 
-use std::sync::Arc;
-
 use indexmap::IndexMap;
 use tamis_config::{HttpSource, ServiceTool};
 
@@ -54,7 +52,6 @@ pub(super) fn compile<'s>(
         let source = Source { schema: documents[0], operations: documents.get(1).copied() };
         convert(source, Selection { any, include: include.as_deref(), exclude: &exclude })
     })?;
-    let conversion = Arc::try_unwrap(conversion).unwrap_or_else(|kept| Conversion::clone(&kept));
     let Conversion { tools, left_out: _, unselected: _, names, queries, findings: _ } = conversion;
     let is_readable = !failed;
     if is_readable {

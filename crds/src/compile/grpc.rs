@@ -1,21 +1,19 @@
 //! Compiles the `grpc` source of a manifest: the descriptors of a server, and what the manifest says in addition.
 
-use std::sync::Arc;
-
 use indexmap::IndexMap;
 use tamis_config::{Auth, AuthKind, GrpcSource, Reason, ServiceDocument, ServiceTool, Source};
 use url::Url;
 
 use super::auth;
-use super::documents::{Document, Given, Library, Place, find};
+use super::documents::{Document, Given, Library, Place, converted, find};
 use super::expose::Stop;
 use super::overrides::{Selects, check_patterns, overridden};
 use super::service::base_url;
-use super::source::DocumentAt;
-use super::source::grpc::{self, Conversion, Selection, Text, convert};
+use super::source::grpc::{self, Conversion, Text, convert};
+use super::source::{DocumentAt, Selection};
 use crate::origin::FieldPath;
 use crate::read::api;
-use crate::resources::{ApiDocument, ConfigurationPlanSpec, GrpcSpec};
+use crate::resources::{ConfigurationPlanSpec, GrpcSpec};
 use crate::sink::DiagnosticSink;
 use crate::yaml::Value;
 
@@ -43,19 +41,26 @@ pub(super) fn compile<'s>(
         sink.error(&at.key("auth").key(field), message, remedy);
     }
     let given = Given { inline: inline.is_some(), file: file.as_deref(), config_map: None };
-    let document = match find(given, INLINE, &at, library, sink)? {
-        Document::Inline(document) | Document::File(document, _) => document,
-        // A manifest cannot name a ConfigMap here yet.
-        Document::Stored(_) => return None,
-    };
-    let source = source(document, library.apis, &sink.origin().file, file.as_deref());
+    let root = find(given, INLINE, &at, library, sink)?;
+    // The texts that the root may import, by their paths from the manifest.
+    let protos = file.as_ref().filter(|file| api::is_proto(file)).map(|_| sink.origin().file.clone());
+    let (paths, texts): (Vec<&str>, Vec<Document<'s>>) = protos
+        .iter()
+        .flat_map(|manifest| api::protos(manifest, library.apis))
+        .filter_map(|(path, api)| {
+            let at = DocumentAt { file: &api.file, field: "", node: api.tree.as_ref().ok()? };
+            Some((path, Document::File(at, &api.digest)))
+        })
+        .unzip();
+    let documents: Vec<&Document<'s>> = std::iter::once(&root).chain(&texts).collect();
     let methods = methods.clone().unwrap_or_default();
     let selection = Selection { include: methods.include.as_deref(), exclude: &methods.exclude };
-    let Conversion { tools, left_out: _, unselected: _, names, descriptors, findings } = convert(source, selection);
-    let is_readable = !findings.iter().any(crate::Diagnostic::is_error);
-    for finding in findings {
-        sink.push(finding);
-    }
+    let chosen = ("grpc", file, &paths, &methods);
+    let (conversion, failed) = converted(&documents, &chosen, library.env, sink, |documents| {
+        convert(source(documents, file.as_deref(), &paths), selection)
+    })?;
+    let Conversion { tools, left_out: _, unselected: _, names, descriptors, findings: _ } = conversion;
+    let is_readable = !failed;
     if is_readable {
         let remedy = "write the name of a method, or that of its service and its own, as in `KV/Range`";
         let selects = Selects { what: METHOD, remedy };
@@ -69,37 +74,27 @@ pub(super) fn compile<'s>(
     Some((GrpcSource { endpoint: endpoint.clone(), auth, headers: IndexMap::new(), descriptors }, tools))
 }
 
-/// Returns where the descriptors of a document come from. `named`: the file that the manifest names; none for inline texts.
-fn source<'s>(
-    document: DocumentAt<'s>,
-    apis: &'s [Arc<ApiDocument>],
-    manifest: &str,
-    named: Option<&'s str>,
-) -> grpc::Source<'s> {
-    let Some(named) = named else {
-        let DocumentAt { file, field, node } = document;
-        let entries = match &node.value {
-            Value::Map(entries) => &entries[..],
-            Value::Scalar(_) | Value::List(_) => &[],
-        };
-        let text = |entry: &'s crate::yaml::Entry| Text {
-            name: entry.key.to_string(),
-            path: &entry.key,
-            document: DocumentAt { file, field, node: &entry.value },
-        };
-        let all: Vec<Text<'s>> = entries.iter().map(text).collect();
-        return grpc::Source::Texts { roots: all.clone(), all };
-    };
-    if !api::is_proto(named) {
-        return grpc::Source::Set(document);
+/// Returns where the descriptors come from. `named`: the file that the manifest names, which is the first of `documents`; the others
+/// have the paths `paths`. Without it, the only document holds the texts.
+fn source<'n>(documents: &[DocumentAt<'n>], named: Option<&'n str>, paths: &[&'n str]) -> grpc::Source<'n> {
+    let [root, texts @ ..] = documents else { return grpc::Source::Texts { roots: Vec::new(), all: Vec::new() } };
+    let text = |path: &'n str, document: DocumentAt<'n>| Text { name: path.to_owned(), path, document };
+    match named {
+        None => {
+            let entries = match &root.node.value {
+                Value::Map(entries) => &entries[..],
+                Value::Scalar(_) | Value::List(_) => &[],
+            };
+            let entries = entries.iter().map(|entry| text(&entry.key, DocumentAt { node: &entry.value, ..*root }));
+            let all: Vec<Text<'n>> = entries.collect();
+            grpc::Source::Texts { roots: all.clone(), all }
+        }
+        Some(named) if api::is_proto(named) => {
+            let all = paths.iter().zip(texts).map(|(path, document)| text(path, *document));
+            grpc::Source::Texts { roots: vec![text(named, *root)], all: all.collect() }
+        }
+        Some(_) => grpc::Source::Set(*root),
     }
-    let root = Text { name: named.to_owned(), path: named, document };
-    let all = api::protos(manifest, apis).map(|(name, file, node)| Text {
-        name: name.to_owned(),
-        path: name,
-        document: DocumentAt { file, field: "", node },
-    });
-    grpc::Source::Texts { roots: vec![root], all: all.collect() }
 }
 
 /// Checks the URL of a server, which has no path.

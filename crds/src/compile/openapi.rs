@@ -1,7 +1,5 @@
 //! Compiles the `openapi` source of a manifest: an OpenAPI document, and what the manifest says in addition.
 
-use std::sync::Arc;
-
 use indexmap::IndexMap;
 use tamis_config::{HttpSource, ServiceTool};
 
@@ -9,7 +7,8 @@ use super::auth;
 use super::documents::{Document, Given, Library, Place, converted, find};
 use super::overrides::{Selects, check_patterns, overridden};
 use super::service::{QUERY, base_url};
-use super::source::openapi::{Conversion, Selection, convert};
+use super::source::Selection;
+use super::source::openapi::{Conversion, convert};
 use crate::origin::FieldPath;
 use crate::resources::OpenApiSpec;
 use crate::sink::DiagnosticSink;
@@ -40,7 +39,6 @@ pub(super) fn compile<'s>(
     let (conversion, failed) = converted(&[&document], &chosen, library.env, sink, |documents| {
         convert(documents[0], selection, auth.as_ref(), own_url.is_none())
     })?;
-    let conversion = Arc::try_unwrap(conversion).unwrap_or_else(|kept| Conversion::clone(&kept));
     let Conversion { base_url: found, tools, left_out: _, unselected: _, names, findings: _ } = conversion;
     let is_readable = !failed;
     if is_readable {

@@ -290,16 +290,10 @@ fn http_source(http: &HttpSpec, sink: &mut DiagnosticSink<'_>) -> (HttpSource, I
         base_url: url.clone(),
         auth: auth.as_ref().map(|spec| auth::compile(spec, &at.key("auth"), sink)),
     };
-    let mut tools = IndexMap::new();
-    for (tool, action) in actions {
-        let at = at.key("actions").key(tool);
-        tool_name(tool, &at, sink);
-        account_headers(action, auth.as_ref(), &at, sink);
-        tools.insert(tool.clone(), action::compile(action, &at, sink));
-    }
-    if actions.is_empty() {
-        sink.warning(&at.key("actions"), "has no action, so there is no tool", "add one");
-    }
+    let tools = tools_of(actions, &at.key("actions"), sink, |action, at, sink| {
+        account_headers(action, auth.as_ref(), at, sink);
+        action::compile(action, at, sink)
+    });
     (source, tools)
 }
 
@@ -315,6 +309,25 @@ fn account_headers(action: &ActionSpec, service: Option<&AuthSpec>, at: &FieldPa
             sink.error(&at.key(name), "cannot be combined with `auth`", "remove the header, or the `auth`");
         }
     }
+}
+
+/// Makes the tools of the actions that a manifest declares. `make`: makes one of an action and its path.
+pub(super) fn tools_of<'s, A>(
+    actions: &IndexMap<String, A>,
+    at: &FieldPath,
+    sink: &mut DiagnosticSink<'s>,
+    make: impl Fn(&A, &FieldPath, &mut DiagnosticSink<'s>) -> ServiceTool,
+) -> IndexMap<String, ServiceTool> {
+    let mut tools = IndexMap::new();
+    for (name, action) in actions {
+        let at = at.key(name);
+        tool_name(name, &at, sink);
+        tools.insert(name.clone(), make(action, &at, sink));
+    }
+    if tools.is_empty() {
+        sink.warning(at, "has no action, so there is no tool", "add one");
+    }
+    tools
 }
 
 /// Checks a tool name.

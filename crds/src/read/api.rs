@@ -53,15 +53,15 @@ pub(crate) fn is_by_name(file: &str) -> bool {
     is_graphql(file) || is_proto(file) || is_descriptor_set(file)
 }
 
-/// Returns the .proto texts in a manifest's folder and below, each with its path from there.
+/// Returns the .proto texts that can be read in a manifest's folder and below, each with its path from there.
 pub(crate) fn protos<'a>(
     manifest: &str,
     apis: &'a [Arc<ApiDocument>],
-) -> impl Iterator<Item = (&'a str, &'a Arc<str>, &'a Node)> {
+) -> impl Iterator<Item = (&'a str, &'a Arc<ApiDocument>)> {
     let folder = Path::new(manifest).parent().unwrap_or(Path::new("")).to_owned();
     apis.iter().filter(|api| is_proto(&api.file)).filter_map(move |api| {
         let name = Path::new(&*api.file).strip_prefix(&folder).ok()?.to_str()?;
-        Some((name, &api.file, api.tree.as_ref().ok()?))
+        api.tree.is_ok().then_some((name, api))
     })
 }
 

@@ -21,6 +21,23 @@ pub(crate) struct DocumentAt<'n> {
     pub(crate) node: &'n Node,
 }
 
+/// `include` and `exclude` of a manifest.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Selection<'s> {
+    /// Patterns; `None` selects everything.
+    pub(crate) include: Option<&'s [String]>,
+    /// Patterns.
+    pub(crate) exclude: &'s [String],
+}
+
+impl Selection<'_> {
+    /// Returns whether something is selected. `matches`: whether a pattern means it.
+    fn selects(&self, matches: impl Fn(&str) -> bool) -> bool {
+        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern));
+        self.include.is_none_or(any) && !any(self.exclude)
+    }
+}
+
 /// A tool, and the operation that it calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Converted {

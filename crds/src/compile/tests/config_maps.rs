@@ -199,7 +199,7 @@ fn equal_documents_are_converted_once_and_an_edit_of_anything_else_converts_none
     };
     let (first, made) = compiled(&text);
     assert_eq!(made, 1, "{first:#?}");
-    assert_eq!(first.len(), 2, "each manifest is told about its pattern: {first:#?}");
+    assert_eq!(first.len(), 2, "each manifest has a finding about its pattern: {first:#?}");
     let edited = text.replace("version: '1'", "version: '2'");
     assert_eq!(compiled(&edited).1, 1);
     assert_eq!(compiled(&text.replace("include: [get", "include: ['g*'")).1, 2, "the selection counts");

@@ -249,3 +249,35 @@ fn a_document_that_breaks_keeps_what_is_served() {
     let third = compile(&resources(&format!("{text}{set}")), &env);
     assert!(!said(&third).iter().any(|line| line.contains("has no such tool")), "{:#?}", said(&third));
 }
+
+/// The texts that a .proto text imports belong to the document: an edit of one counts, and an edit of anything else converts nothing.
+#[test]
+fn proto_texts_are_converted_once() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("writes");
+    let conversions = Conversions::default();
+    let compiled = || {
+        let env = CompileEnv { conversions: Some(&conversions), ..CompileEnv::default() };
+        let compilation = compile(&load(&[dir.path().to_path_buf()]).resources, &env);
+        let said: Vec<String> = compilation.diagnostics.iter().map(ToString::to_string).collect();
+        assert_eq!(said, [""; 0]);
+        let tools = compilation.snapshot.services.values().flat_map(|service| service.tools.keys().cloned());
+        (tools.collect::<Vec<_>>(), conversions.made())
+    };
+    let head = "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {name: shop}\nspec:\n";
+    let manifest = format!("{head}  version: '1'\n  grpc: {{endpoint: 'https://a.example', file: shop.proto}}\n");
+    let exposition = "---\napiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {name: shop}\nspec: {service: {name: shop, version: '1'}, filters: []}\n";
+    let shop = "syntax = \"proto3\";\nimport \"item.proto\";\nservice Shop { rpc Get(Item) returns (Item); }\n";
+    let item = "syntax = \"proto3\";\nmessage Item { string id = 1; }\n";
+    write("shop.yaml", &format!("{manifest}{exposition}"));
+    write("shop.proto", shop);
+    write("item.proto", item);
+    let get = vec!["Shop_Get".to_owned()];
+    assert_eq!(compiled(), (get.clone(), 1));
+    write("shop.yaml", &format!("# a comment\n{manifest}{exposition}"));
+    assert_eq!(compiled(), (get.clone(), 1));
+    write("item.proto", &item.replace("string", "int32"));
+    assert_eq!(compiled(), (get.clone(), 2));
+    write("shop.yaml", &format!("{}{exposition}", manifest.replace("file: ", "methods: {include: [Get]}, file: ")));
+    assert_eq!(compiled(), (get, 3));
+}

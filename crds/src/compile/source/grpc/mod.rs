@@ -28,7 +28,7 @@ pub use self::print::ProtoText;
 pub use self::report::{GrpcReport, ProtoFile, examine_grpc, proto_imports};
 pub(crate) use self::text::Text;
 use super::names::{bounded, tool_name};
-use super::{Converted, LeftOut};
+use super::{Converted, LeftOut, Selection};
 use crate::Diagnostic;
 
 /// The most tools of one service.
@@ -42,17 +42,8 @@ const REPORTED: usize = 10;
 /// Bytes of a tool's description.
 const MAX_TEXT: usize = 2048;
 
-/// `methods` of a manifest.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Selection<'s> {
-    /// Patterns; `None` selects all methods.
-    pub(crate) include: Option<&'s [String]>,
-    /// Patterns.
-    pub(crate) exclude: &'s [String],
-}
-
 /// What the documents become.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Conversion {
     /// The tools by name, in the order of the documents.
     pub(crate) tools: IndexMap<String, Converted>,
@@ -74,21 +65,30 @@ fn names(method: &MethodDescriptor) -> [String; 3] {
     [name.to_owned(), format!("{}/{name}", service.name()), format!("{}/{name}", service.full_name())]
 }
 
-impl Selection<'_> {
-    fn selects(&self, names: &[String; 3]) -> bool {
-        let any = |patterns: &[String]| patterns.iter().any(|p| names.iter().any(|name| matches_pattern(p, name)));
-        self.include.is_none_or(any) && !any(self.exclude)
+impl super::super::conversions::Conversion for Conversion {
+    fn findings(&self) -> &[Diagnostic] {
+        &self.findings
+    }
+
+    fn weight(&self) -> usize {
+        let names: usize = self.names.iter().map(String::len).sum();
+        let descriptors = self.descriptors.as_ref().map_or(0, String::len);
+        names + descriptors + self.tools.values().map(Converted::weight).sum::<usize>()
     }
 }
 
 /// Converts the documents of a manifest.
 pub(crate) fn convert(source: Source<'_>, selection: Selection<'_>) -> Conversion {
-    let descriptors = match read(source) {
-        Ok(descriptors) => descriptors,
-        Err(finding) => return Conversion { findings: vec![*finding], ..Conversion::default() },
-    };
+    match read(source) {
+        Ok(descriptors) => of(&descriptors, selection).0,
+        Err(finding) => Conversion { findings: vec![*finding], ..Conversion::default() },
+    }
+}
+
+/// Converts descriptors. Also returns the methods that become tools.
+fn of(descriptors: &Descriptors<'_>, selection: Selection<'_>) -> (Conversion, Vec<MethodDescriptor>) {
     let mut conversion = Conversion::default();
-    let kept = select(&descriptors, selection, &mut conversion);
+    let kept = select(descriptors, selection, &mut conversion);
     let encoded = prune::encode(&descriptors.pool, &kept);
     let root = descriptors.roots.first().map_or("", String::as_str);
     if encoded.len() > MAX_DESCRIPTORS {
@@ -96,7 +96,7 @@ pub(crate) fn convert(source: Source<'_>, selection: Selection<'_>) -> Conversio
         conversion.findings.push(descriptors.error(root, None, message, "select fewer with `methods.include`"));
     }
     conversion.descriptors = Some(BASE64_STANDARD.encode(encoded));
-    conversion
+    (conversion, kept)
 }
 
 /// Converts the selected methods. Returns those that become tools.
@@ -114,7 +114,7 @@ fn select(
     let (mut kept, mut left_out, mut bytes) = (Vec::new(), Vec::new(), 0);
     for method in all {
         let names = names(&method);
-        let is_selected = selection.selects(&names);
+        let is_selected = selection.selects(|pattern| names.iter().any(|name| matches_pattern(pattern, name)));
         let [_, operation, full] = &names;
         let (operation, full) = (operation.clone(), full.clone());
         conversion.names.extend(names);

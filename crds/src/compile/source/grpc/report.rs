@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::super::DocumentAt;
 use super::super::report::{ApiReport, ApiTool};
+use super::super::{DocumentAt, Selection};
 use super::pool::read;
 use super::print::{self, ProtoText};
 use super::text::Text;
-use super::{Conversion, Selection, Source, convert, select};
+use super::{Conversion, Source, of};
 use crate::read::api;
 use crate::yaml::Node;
 
@@ -54,17 +54,12 @@ pub fn examine_grpc(files: &[ProtoFile], include: Option<&[String]>) -> GrpcRepo
             }
         }
     }
-    let text =
-        |(file, shown, node): &'_ (&'_ ProtoFile, Arc<str>, Node)| (file.path.clone(), shown.clone(), node.clone());
-    let owned: Vec<_> = nodes.iter().map(text).collect();
-    let all: Vec<Text<'_>> = owned
-        .iter()
-        .map(|(path, shown, node)| Text {
-            name: path.clone(),
-            path,
-            document: DocumentAt { file: shown, field: "", node },
-        })
-        .collect();
+    let texts = nodes.iter().map(|(file, shown, node)| Text {
+        name: file.path.clone(),
+        path: &file.path,
+        document: DocumentAt { file: shown, field: "", node },
+    });
+    let all: Vec<Text<'_>> = texts.collect();
     let Some(root) = all.first().cloned() else { return GrpcReport::default() };
     let source = if api::is_descriptor_set(root.document.file) {
         Source::Set(root.document)
@@ -72,8 +67,16 @@ pub fn examine_grpc(files: &[ProtoFile], include: Option<&[String]>) -> GrpcRepo
         Source::Texts { roots: vec![root], all }
     };
     let selection = Selection { include, exclude: &[] };
-    let Conversion { tools, left_out, unselected, names, descriptors: _, findings } =
-        convert(source.clone(), selection);
+    let descriptors = match read(source) {
+        Ok(descriptors) => descriptors,
+        Err(finding) => {
+            let unmatched = include.unwrap_or_default().to_vec();
+            let api = ApiReport { findings: vec![*finding], unmatched, ..ApiReport::default() };
+            return GrpcReport { api, ..GrpcReport::default() };
+        }
+    };
+    let (conversion, methods) = of(&descriptors, selection);
+    let Conversion { tools, left_out, unselected, names, descriptors: _, findings } = conversion;
     let is_meant = |pattern: &String| names.iter().any(|name| tamis_config::matches_pattern(pattern, name));
     let mut report = GrpcReport {
         api: ApiReport {
@@ -85,8 +88,6 @@ pub fn examine_grpc(files: &[ProtoFile], include: Option<&[String]>) -> GrpcRepo
         },
         ..GrpcReport::default()
     };
-    let Ok(descriptors) = read(source) else { return report };
-    let methods = select(&descriptors, selection, &mut Conversion::default());
     match print::texts(&descriptors, &methods) {
         Ok(texts) => {
             let mut roots: Vec<String> =

@@ -26,8 +26,7 @@ use tamis_config::Auth;
 use self::document::{Document, Halt};
 pub use self::report::examine_api;
 use self::schema::KnownPatterns;
-pub(crate) use self::select::Selection;
-use super::{Converted, DocumentAt, LeftOut};
+use super::{Converted, DocumentAt, LeftOut, Selection};
 use crate::Diagnostic;
 
 /// The most tools of one service.
@@ -107,14 +106,17 @@ fn operations<'n>(
     }
     conversion.names.sort();
     conversion.names.dedup();
-    let chosen: Vec<_> = found.all.iter().filter(|operation| selection.selects(operation)).collect();
+    let chosen: Vec<_> =
+        found.all.iter().filter(|operation| selection.selects(|pattern| select::matches(pattern, operation))).collect();
     conversion.unselected = found.all.len() - chosen.len();
     if chosen.len() > MAX_TOOLS {
         let message = format!("{} operations are selected, more than the limit of {MAX_TOOLS}", chosen.len());
         document.mistake(document.root(), message, "select fewer with `operations.include`");
         return;
     }
-    for operation in found.others.iter().filter(|operation| selection.selects(operation)) {
+    for operation in
+        found.others.iter().filter(|operation| selection.selects(|pattern| select::matches(pattern, operation)))
+    {
         left_out.push((operation, format!("has a method that the gateway does not send, {}", operation.method)));
     }
     for operation in chosen {

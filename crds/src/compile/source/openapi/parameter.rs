@@ -8,7 +8,7 @@ use super::super::names::argument_name;
 use super::document::{At, Document, Halt};
 use super::operation::{Arguments, Operation, Request, is_nested, shape};
 use super::schema::Writer;
-use crate::compile::auth::is_request_header;
+use crate::compile::auth::{is_request_header, is_token};
 use crate::compile::credentials::ACCOUNT_HEADERS;
 use crate::compile::template::{literal, placeholders};
 use crate::read::excerpt;
@@ -215,8 +215,7 @@ fn add<'n>(
         if auth.is_some_and(|auth| auth.kind != AuthKind::None) {
             return Err(Halt::LeftOut("cannot be sent in addition to `auth`".to_owned()));
         }
-        // A token, as the name of a header is (RFC 6265, 4.1.1).
-        if !is_request_header(&format!("x-{name}")) {
+        if !is_token(name) {
             return Err(Halt::LeftOut("has a name that no cookie can have".to_owned()));
         }
     }

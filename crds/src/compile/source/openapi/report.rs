@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::DocumentAt;
 use super::super::report::{ApiReport, ApiTool};
+use super::super::{DocumentAt, Selection};
 use super::document::{At, Document};
-use super::{Conversion, Selection, convert, prune};
+use super::{Conversion, convert, prune};
 use crate::read::api;
 use crate::resources::AuthType;
 

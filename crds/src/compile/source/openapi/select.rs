@@ -8,22 +8,6 @@ use super::operation::{METHODS, OTHER_METHODS, Operation};
 /// The most operations of a document.
 pub(super) const MAX_OPERATIONS: usize = 10_000;
 
-/// `include` and `exclude` of a manifest.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Selection<'s> {
-    /// Patterns; `None` selects everything.
-    pub(crate) include: Option<&'s [String]>,
-    /// Patterns.
-    pub(crate) exclude: &'s [String],
-}
-
-impl Selection<'_> {
-    pub(super) fn selects(&self, operation: &Operation<'_>) -> bool {
-        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, operation));
-        self.include.is_none_or(any) && !any(self.exclude)
-    }
-}
-
 /// Returns whether a pattern means an operation: by its `operationId`, by a tag, or by method and path.
 pub(super) fn matches(pattern: &str, operation: &Operation<'_>) -> bool {
     operation.id().is_some_and(|id| matches_pattern(pattern, id))
