@@ -131,6 +131,31 @@ impl Drop for Programs {
     }
 }
 
+/// What tests ask of processes.
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::time::{Duration, Instant};
+
+    use rustix::process::{Pid, test_kill_process};
+
+    /// Returns whether a process runs. One that has ended and was not waited for does not.
+    pub(crate) fn runs(pid: &str) -> bool {
+        let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let is_zombie = state.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z"));
+        test_kill_process(pid).is_ok() && !is_zombie
+    }
+
+    /// Repeats `test` every 10 ms until it holds, for 20 s at most.
+    pub(crate) async fn until(what: &str, mut test: impl FnMut() -> bool) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !test() {
+            assert!(Instant::now() < end, "not in time: {what}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

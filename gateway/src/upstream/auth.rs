@@ -60,6 +60,7 @@ pub(super) struct Authentication<'a> {
 
 /// The rules that are checked before a credential goes into a request.
 struct Guard<'a> {
+    credential: &'a CredentialRef,
     permission: Permission<'a>,
     kind: AuthKind,
     name: Option<&'a str>,
@@ -69,7 +70,7 @@ impl Authentication<'_> {
     /// Returns whether the credential's owner allows it in a request to `target`. Checked for each request, including
     /// redirects.
     pub(super) fn may_go_to(&self, target: &Target) -> bool {
-        let Some(Guard { permission, kind, name }) = &self.guard else { return true };
+        let Some(Guard { credential: _, permission, kind, name }) = &self.guard else { return true };
         match permission {
             Permission::Any => true,
             Permission::Uses(uses) => {
@@ -82,6 +83,27 @@ impl Authentication<'_> {
                 };
                 uses.iter().any(|allowed| allowed.allows(&usage))
             }
+        }
+    }
+}
+
+impl<'a> Authentication<'a> {
+    /// Reads the credential of a plan. Without a plan, nothing is added to a request.
+    ///
+    /// # Errors
+    /// As [`AuthPlan::authenticate`].
+    pub(super) fn of(plan: Option<&'a AuthPlan>, credentials: CredentialScope<'a>) -> Result<Self, UpstreamError> {
+        plan.map_or_else(|| Ok(Self::default()), |plan| plan.authenticate(credentials))
+    }
+
+    /// Checks that the credential's owner allows it in a request to `target`.
+    ///
+    /// # Errors
+    /// [`UpstreamError::CredentialUse`].
+    pub(super) fn check(&self, target: &Target) -> Result<(), UpstreamError> {
+        match &self.guard {
+            Some(guard) if !self.may_go_to(target) => Err(UpstreamError::CredentialUse(guard.credential.clone())),
+            _ => Ok(()),
         }
     }
 }
@@ -112,11 +134,6 @@ impl AuthPlan {
         };
         let credential = auth.credential.clone().ok_or_else(|| invalid("needs a credential"))?;
         Ok(Some(Self { credential, kind: auth.kind, name: auth.name.as_deref().map(Into::into), place }))
-    }
-
-    /// Returns the reference to the credential.
-    pub(super) fn credential(&self) -> &CredentialRef {
-        &self.credential
     }
 
     /// Returns the body's member that holds the credential.
@@ -154,7 +171,7 @@ impl AuthPlan {
             header.set_sensitive(true);
             Ok(Some((name, header)))
         };
-        let guard = Guard { permission, kind: self.kind, name: self.name.as_deref() };
+        let guard = Guard { credential: &self.credential, permission, kind: self.kind, name: self.name.as_deref() };
         // Without `username`, the value is `user:password`. An answer must not contain the password alone either.
         let password = match &self.place {
             Place::Basic { username: None } => value.split_once(':').map(|(_, password)| password),

@@ -8,6 +8,24 @@ use http::header::HeaderValue;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use url::{Host, Position, Url};
 
+use super::InvalidService;
+
+/// Parses the URL of a server, of which the kind of service may allow less. `example`: what to write in its place.
+///
+/// # Errors
+/// Names `field`: it is no URL of `http` or `https`, or it holds a user or a password.
+pub(super) fn server_url(field: &str, text: &str, example: &str) -> Result<Url, InvalidService> {
+    let invalid = |message: &str| InvalidService::new(field, message);
+    let url = Url::parse(text).map_err(|_| invalid(&format!("is not a URL; write {example}")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(invalid("must begin with https:// or http://"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(invalid("must not hold a user or a password; use `auth`"));
+    }
+    Ok(url)
+}
+
 /// Scheme, host and port of an `http` or `https` URL, prepared for requests.
 #[derive(Debug)]
 pub(crate) struct Origin {

@@ -213,6 +213,17 @@ pub(super) fn text<'a>(name: &str, json: &'a str) -> Result<Text<'a>, UpstreamEr
     scalar(name, json).map(Text::One)
 }
 
+/// Returns the texts of a value that is not `null`: one, or those of the elements of a list.
+///
+/// # Errors
+/// As [`text`].
+pub(super) fn texts<'a>(name: &str, json: &'a str) -> Result<Vec<Cow<'a, str>>, UpstreamError> {
+    Ok(match text(name, json)? {
+        Text::One(text) => vec![text],
+        Text::Many(texts) => texts,
+    })
+}
+
 /// Returns the members of an object with their texts, without those that are `null`.
 ///
 /// # Errors

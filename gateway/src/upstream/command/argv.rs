@@ -4,14 +4,12 @@
 //! number of its elements say, and no value becomes an option: a word that is a value alone never begins with `-`, except behind
 //! the word that ends options.
 
-use std::borrow::Cow;
-
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 use tamis_config::{CommandArgument, CommandCall, CommandStyle};
 use tamis_engine::JsonText;
 
-use crate::upstream::template::{Text, Values, invalid_argument, text};
+use crate::upstream::template::{Values, invalid_argument, texts};
 use crate::upstream::{Arguments, InvalidService, UpstreamError};
 
 /// Bytes of one word: what Linux accepts (`MAX_ARG_STRLEN`), without the zero at its end.
@@ -76,7 +74,7 @@ impl Argv {
                         return Err(invalid_argument(name, &reason));
                     }
                     (Some(json), None) => {
-                        for value in parts(name, json)? {
+                        for value in texts(name, json)? {
                             self.check_positional(name, &value)?;
                             positionals.push(value.into_owned());
                         }
@@ -141,7 +139,7 @@ fn option(
             _ => return Err(invalid_argument(name, "is neither true nor false")),
         },
         CommandStyle::Joined => {
-            for value in parts(name, json)? {
+            for value in texts(name, json)? {
                 check(name, &value)?;
                 words.push(format!("{flag}={value}"));
                 check(name, words.last().map_or("", String::as_str))?;
@@ -156,7 +154,7 @@ fn option(
             words.extend([flag.to_owned(), compact.get().to_owned()]);
         }
         CommandStyle::Comma => {
-            let values = parts(name, json)?;
+            let values = texts(name, json)?;
             if values.iter().any(|value| value.contains(',')) {
                 return Err(invalid_argument(name, "has an element with a comma, which would be two elements"));
             }
@@ -166,7 +164,7 @@ fn option(
             words.extend([flag.to_owned(), joined]);
         }
         CommandStyle::Flag | CommandStyle::Positional => {
-            for value in parts(name, json)? {
+            for value in texts(name, json)? {
                 check(name, &value)?;
                 check_dash(name, &value)?;
                 words.extend([flag.to_owned(), value.into_owned()]);
@@ -174,14 +172,6 @@ fn option(
         }
     }
     Ok(())
-}
-
-/// Returns the texts of a value: one, or those of the elements of a list.
-fn parts<'a>(name: &str, json: &'a str) -> Result<Vec<Cow<'a, str>>, UpstreamError> {
-    Ok(match text(name, json)? {
-        Text::One(text) => vec![text],
-        Text::Many(texts) => texts,
-    })
 }
 
 /// Rejects a value that no word can have.

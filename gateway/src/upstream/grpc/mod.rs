@@ -19,12 +19,11 @@ use base64::prelude::BASE64_STANDARD;
 use indexmap::IndexMap;
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use tamis_config::{Call, GrpcCall, GrpcSource, Retry, ServiceDocument};
-use url::Url;
 
 use self::call::Exchange;
 use self::types::Types;
 use super::auth::{AuthPlan, Authentication};
-use super::origin::{Origin, Target};
+use super::origin::{Origin, Target, server_url};
 use super::{Answer, Arguments, CallContext, Client, InvalidService, Output, UpstreamError};
 use crate::memory::Exhausted;
 
@@ -101,13 +100,8 @@ impl GrpcService {
     ) -> Result<Answer, UpstreamError> {
         let method = self.methods.get(tool).ok_or_else(|| UpstreamError::UnknownTool(tool.to_owned()))?;
         let begun = Instant::now();
-        let authentication = match &self.auth {
-            Some(auth) => auth.authenticate(context.credentials)?,
-            None => Authentication::default(),
-        };
-        if let (false, Some(auth)) = (authentication.may_go_to(&method.target), &self.auth) {
-            return Err(UpstreamError::CredentialUse(auth.credential().clone()));
-        }
+        let authentication = Authentication::of(self.auth.as_ref(), context.credentials)?;
+        authentication.check(&method.target)?;
         // The values of a message take many times the bytes of their text.
         let object = arguments.object();
         let need = 32 * object.len() as u64;
@@ -162,14 +156,9 @@ impl Method {
 
 /// Parses scheme, host and port.
 fn origin(endpoint: &str) -> Result<Arc<Origin>, InvalidService> {
-    let invalid = |message: &str| InvalidService::new("source.grpc.endpoint", message);
-    let url = Url::parse(endpoint).map_err(|_| invalid("is not a URL; write https://HOST"))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(invalid("must begin with https:// or http://"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(invalid("must not hold a user or a password; use `auth`"));
-    }
+    const FIELD: &str = "source.grpc.endpoint";
+    let invalid = |message: &str| InvalidService::new(FIELD, message);
+    let url = server_url(FIELD, endpoint, "https://HOST")?;
     if url.query().is_some() || url.fragment().is_some() || url.path() != "/" {
         return Err(invalid("must not hold a path, a query or a fragment"));
     }

@@ -9,7 +9,7 @@ use http::header::HeaderValue;
 use indexmap::IndexMap;
 use tamis_config::{ContentKind, ContentTemplate, Digest};
 
-use crate::upstream::template::{MAX_TEXT, Text, Values, check_length, invalid_argument, text};
+use crate::upstream::template::{MAX_TEXT, Values, check_length, invalid_argument, texts};
 use crate::upstream::{InvalidService, UpstreamError};
 
 /// Models leave out the padding.
@@ -85,13 +85,6 @@ impl Content {
         };
         Ok(Some(all))
     }
-}
-
-fn texts<'a>(argument: &str, json: &'a str) -> Result<Vec<Cow<'a, str>>, UpstreamError> {
-    Ok(match text(argument, json)? {
-        Text::One(value) => vec![value],
-        Text::Many(values) => values,
-    })
 }
 
 fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {

@@ -1,12 +1,12 @@
 //! Cookies of requests.
 
-use http::header::HeaderValue;
+use http::header::{HeaderName, HeaderValue};
 use indexmap::IndexMap;
 use tamis_config::{CookieStyle, CookieTemplate};
 
 use super::headers::MAX_HEADER;
-use crate::upstream::syntax::{header_name, push_encoded};
-use crate::upstream::template::{Text, Values, check_length, invalid_argument, text};
+use crate::upstream::syntax::push_encoded;
+use crate::upstream::template::{Values, check_length, invalid_argument, texts};
 use crate::upstream::{InvalidService, UpstreamError};
 
 /// The cookies of a request, parsed.
@@ -32,8 +32,8 @@ impl Cookies {
     ) -> Result<Self, InvalidService> {
         let parse = |(name, CookieTemplate { argument, style }): (&String, &CookieTemplate)| {
             let invalid = |message: String| InvalidService::new(format!("{field}.{name}"), message);
-            // The name of a cookie is a token, as that of a header is (RFC 6265, 4.1.1).
-            header_name(&format!("x-{name}")).map_err(|_| invalid("is not the name of a cookie".to_owned()))?;
+            // A token, as the name of a header is (RFC 6265, 4.1.1).
+            HeaderName::try_from(name).map_err(|_| invalid("is not the name of a cookie".to_owned()))?;
             if !known(argument) {
                 return Err(invalid(format!("`{{{argument}}}` is not an argument of the tool")));
             }
@@ -50,10 +50,7 @@ impl Cookies {
         let mut out = String::new();
         for Cookie { name, argument, style } in &self.0 {
             let Some(json) = values.get(argument) else { continue };
-            let all = match text(argument, json)? {
-                Text::One(value) => vec![value],
-                Text::Many(values) => values,
-            };
+            let all = texts(argument, json)?;
             for (index, value) in all.iter().enumerate() {
                 match style {
                     CookieStyle::Form if index > 0 => out.push(','),

@@ -34,7 +34,7 @@ use self::fetch::Fetch;
 use self::pages::Start;
 use self::render::RequestPlan;
 use super::auth::{AuthPlan, Authentication};
-use super::origin::Origin;
+use super::origin::{Origin, server_url};
 use super::template::invalid_argument;
 use super::{Answer, Arguments, CallContext, Client, InvalidService, Output, UpstreamError};
 use crate::memory::Exhausted;
@@ -115,14 +115,9 @@ impl HttpService {
     ) -> Result<Answer, UpstreamError> {
         let action = self.actions.get(tool).ok_or_else(|| UpstreamError::UnknownTool(tool.to_owned()))?;
         let begun = Instant::now();
-        let authentication = match &action.auth {
-            Some(auth) => auth.authenticate(context.credentials)?,
-            None => Authentication::default(),
-        };
+        let authentication = Authentication::of(action.auth.as_ref(), context.credentials)?;
         let rendered = action.plan.render(arguments, authentication.body.as_ref(), context.query)?;
-        if let (false, Some(auth)) = (authentication.may_go_to(&rendered.target), &action.auth) {
-            return Err(UpstreamError::CredentialUse(auth.credential().clone()));
-        }
+        authentication.check(&rendered.target)?;
         let body = rendered.body.as_ref().map_or(0, Bytes::len);
         context.memory.take(body as u64).await.map_err(|Exhausted| UpstreamError::Exhausted { sent: false })?;
         let mut fetch = Fetch {
@@ -200,16 +195,11 @@ impl Action {
 
 /// Parses scheme, host, port and path prefix.
 fn base_url(source: &HttpSource) -> Result<Url, InvalidService> {
-    let invalid = |message: &str| InvalidService::new("source.http.baseUrl", message);
-    let url = Url::parse(&source.base_url).map_err(|_| invalid("is not a URL; write https://HOST"))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(invalid("must begin with https:// or http://"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(invalid("must not hold a user or a password; use `auth`"));
-    }
+    const FIELD: &str = "source.http.baseUrl";
+    let url = server_url(FIELD, &source.base_url, "https://HOST")?;
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(invalid("must not hold a query or a fragment; put parameters in `request.query`"));
+        let message = "must not hold a query or a fragment; put parameters in `request.query`";
+        return Err(InvalidService::new(FIELD, message));
     }
     Ok(url)
 }

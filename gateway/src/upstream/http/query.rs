@@ -10,7 +10,7 @@ use tamis_config::{ArgumentStyle, HttpCall, ServiceTool};
 use super::render::MAX_URL;
 use crate::upstream::syntax::{encoded, push_encoded};
 use crate::upstream::template::{
-    MAX_TEXT, Template, Text, Values, check_length, invalid_argument, is_paging, members, text,
+    MAX_TEXT, Template, Text, Values, check_length, invalid_argument, is_paging, members, text, texts,
 };
 use crate::upstream::{InvalidService, UpstreamError};
 
@@ -177,11 +177,7 @@ impl Parameter {
                 let members: IndexMap<String, &RawValue> = serde_json::from_str(json)
                     .map_err(|_| invalid_argument(name, "is not an object, which the parameter needs"))?;
                 for (key, value) in members.iter().filter(|(_, value)| value.get() != "null") {
-                    let values = match text(name, value.get())? {
-                        Text::One(value) => vec![value],
-                        Text::Many(values) => values,
-                    };
-                    for value in values {
+                    for value in texts(name, value.get())? {
                         pair(url, Some(key));
                         push_encoded(url, &value);
                         check_length(url.len(), name, limit)?;

@@ -54,7 +54,6 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use indexmap::IndexMap;
 use tamis_config::{AuthKind, Call, McpCall, McpSource, ProgramSource, ServiceDocument, ServiceTool};
 use tamis_engine::ResponseType;
-use url::Url;
 
 use self::call::ToolCall;
 use self::flight::Flight;
@@ -64,7 +63,7 @@ use self::program::{Pool, Program};
 use self::wire::{Http, Transport, Wire};
 use super::auth::{AuthPlan, Authentication};
 use super::http::{MAX_URL, for_every_request};
-use super::origin::{Origin, Target};
+use super::origin::{Origin, Target, server_url};
 use super::{Answer, Arguments, CallContext, Client, CredentialScope, InvalidService, Passed, UpstreamError};
 use crate::exposition::ServerMethod;
 use crate::mcp::arguments;
@@ -410,11 +409,8 @@ impl HttpEndpoint {
 
     /// Returns what authenticates requests of an exposition.
     fn authenticate<'a>(&'a self, credentials: CredentialScope<'a>) -> Result<Authentication<'a>, UpstreamError> {
-        let Some(auth) = &self.auth else { return Ok(Authentication::default()) };
-        let authentication = auth.authenticate(credentials)?;
-        if !authentication.may_go_to(&self.target) {
-            return Err(UpstreamError::CredentialUse(auth.credential().clone()));
-        }
+        let authentication = Authentication::of(self.auth.as_ref(), credentials)?;
+        authentication.check(&self.target)?;
         Ok(authentication)
     }
 }
@@ -450,14 +446,9 @@ impl Action {
 
 /// Parses the address of a server.
 fn target(url: &str) -> Result<Target, InvalidService> {
-    let invalid = |message: &str| InvalidService::new("source.mcp.url", message);
-    let parsed = Url::parse(url).map_err(|_| invalid("is not a URL; write https://HOST/PATH"))?;
-    if !matches!(parsed.scheme(), "http" | "https") {
-        return Err(invalid("must begin with https:// or http://"));
-    }
-    if !parsed.username().is_empty() || parsed.password().is_some() {
-        return Err(invalid("must not hold a user or a password; use `auth`"));
-    }
+    const FIELD: &str = "source.mcp.url";
+    let invalid = |message: &str| InvalidService::new(FIELD, message);
+    let parsed = server_url(FIELD, url, "https://HOST/PATH")?;
     if parsed.fragment().is_some() {
         return Err(invalid("must not hold a fragment"));
     }

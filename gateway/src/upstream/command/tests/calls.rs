@@ -4,11 +4,11 @@
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 use tamis_config::Source;
 
 use super::*;
+use crate::programs::testing::{runs, until};
 use crate::upstream::http::tests::support::{TOKEN, arguments, context, given, room, within};
 use crate::upstream::{CallBounds, ClientOptions, Output, Upstream};
 
@@ -82,21 +82,6 @@ impl Fixture {
 
 fn shown(answer: &Answer) -> String {
     String::from_utf8(answer.output.bytes().to_vec()).unwrap()
-}
-
-fn runs(pid: &str) -> bool {
-    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
-    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let is_zombie = state.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z"));
-    test_kill_process(pid).is_ok() && !is_zombie
-}
-
-async fn until(what: &str, mut test: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !test() {
-        assert!(Instant::now() < end, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 #[tokio::test]

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 use tamis_config::ServiceDocument;
 
 use super::fixture::call_within;
 use crate::call::Caller;
+use crate::programs::testing::{runs, until};
 use crate::upstream::http::tests::support::{TOKEN, arguments, bounds, context, given, room, within};
 use crate::upstream::{Answer, CallBounds, Client, ClientOptions, Upstream, UpstreamError};
 
@@ -130,21 +130,6 @@ fn shown(answer: &Answer) -> String {
 fn failure(result: Result<Answer, UpstreamError>) -> (String, bool) {
     let error = result.unwrap_err();
     (error.to_string(), error.sent())
-}
-
-fn runs(pid: &str) -> bool {
-    let pid = Pid::from_raw(pid.parse().unwrap()).unwrap();
-    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let is_zombie = state.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z"));
-    test_kill_process(pid).is_ok() && !is_zombie
-}
-
-async fn until(what: &str, mut test: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !test() {
-        assert!(Instant::now() < end, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 #[tokio::test]
