@@ -12,7 +12,7 @@ use tamis_crds::{ApiReport, Diagnostic, Loaded, diagnose, parse_document};
 
 use super::line;
 use super::tree::Tree;
-use crate::note;
+use crate::{note, output};
 
 /// The longest time in which a document is downloaded.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -118,16 +118,27 @@ pub(super) struct Kinds {
     pub(super) one: &'static str,
 }
 
-/// Says what became of a document.
-pub(super) fn summary(report: &ApiReport, kinds: Kinds, manifest: &Path, document: &Path) -> String {
-    let Kinds { many, one } = kinds;
+/// Prints what became of a document, and which tools differ from those of the files before. `written`: the files that matter to the
+/// user.
+pub(super) fn say(
+    report: &ApiReport,
+    kinds: Kinds,
+    written: &[&Path],
+    before: Option<&ApiReport>,
+) -> anyhow::Result<()> {
+    let text = summary(report, kinds, written) + &changes(before, report);
+    output::write(text.as_bytes())?;
+    if report.tools.is_empty() {
+        note!("warning: no {} becomes a tool", kinds.one);
+    }
+    Ok(())
+}
+
+/// Returns what became of a document, as [`say`] prints it.
+pub(super) fn summary(report: &ApiReport, Kinds { many, one }: Kinds, written: &[&Path]) -> String {
     let selected = report.tools.len() + report.left_out.len();
-    let mut text = format!(
-        "{}, {}: {} of {selected} {many} became tools\n",
-        manifest.display(),
-        document.display(),
-        report.tools.len()
-    );
+    let files: Vec<String> = written.iter().map(|file| file.display().to_string()).collect();
+    let mut text = format!("{}: {} of {selected} {many} became tools\n", files.join(", "), report.tools.len());
     for (operation, reason) in &report.left_out {
         text.push_str(&format!("left out {}: {}\n", line(operation), line(reason)));
     }
@@ -162,4 +173,10 @@ pub(super) fn changes(before: Option<&ApiReport>, now: &ApiReport) -> String {
         .map(|(what, names)| format!("{what}: {}\n", names.join(", ")))
         .collect();
     if said.is_empty() { "no tool has changed\n".to_owned() } else { said }
+}
+
+/// Returns the host of an address, or the whole text.
+pub(super) fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', ':', '?', '#']).next().unwrap_or(rest)
 }

@@ -6,14 +6,12 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use tamis_crds::{ApiReport, Diagnostic, GraphQlDocuments, examine_graphql};
 
-use super::api::{
-    Content, Kinds, SERVER_SIDE, changes, check, fetch, included, manifest, read, refuse, summary, write_all,
-};
+use super::api::{Content, Kinds, SERVER_SIDE, check, fetch, host, included, manifest, read, refuse, say, write_all};
 use super::config_map::{self, ConfigMap};
 use super::line;
 use super::manifest::default_name;
 use super::tree::Tree;
-use crate::{note, output};
+use crate::note;
 
 /// What becomes tools.
 const FIELDS: Kinds = Kinds { many: "fields and operations", one: "field" };
@@ -21,9 +19,9 @@ const FIELDS: Kinds = Kinds { many: "fields and operations", one: "field" };
 /// Make a ServiceManifest of a GraphQL schema
 ///
 /// Writes NAME.yaml, and next to it NAME.graphql: the schema, pruned to the fields that become tools and what they lead to, and
-/// NAME.operations.graphql with --operations; or with --config-map NAME.configmap.yaml, as a cluster takes them. Prints how many fields became tools, and of each other one why it did not. Nothing is
-/// overwritten without --force, which also prints which tools are added, removed and changed. A gateway and the operator never
-/// download a schema.
+/// NAME.operations.graphql with --operations; or with --config-map NAME.configmap.yaml, as a cluster takes them. Prints how many
+/// fields became tools, and of each other one why it did not. Nothing is overwritten without --force, which also prints which tools
+/// are added, removed and changed. A gateway and the operator never download a schema.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -136,15 +134,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check(&all, *force)?;
     let before = previous(&files, include, usize::from(*depth));
     write_all(directory, &all, *force)?;
-    let mut said = summary(&report, FIELDS, &manifest_file, &files.schema);
-    said.push_str(&changes(before.as_ref(), &report));
-    output::write(said.as_bytes())?;
     if stored.is_some_and(|map| map.is_large) {
         note!("{SERVER_SIDE}");
     }
-    if report.tools.is_empty() {
-        note!("warning: no field becomes a tool");
-    }
+    say(&report, FIELDS, &[&manifest_file, &files.schema], before.as_ref())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -157,12 +150,6 @@ fn with_ending(name: &str, ending: &str) -> String {
         _ => false,
     };
     if fits { name.to_owned() } else { format!("{name}.{ending}") }
-}
-
-/// Returns the host of an address, or the whole text.
-fn host(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split(['/', ':', '?', '#']).next().unwrap_or(rest)
 }
 
 /// Returns what the files held before, if they can be read.
@@ -205,6 +192,7 @@ mod tests {
 
     use tamis_crds::diagnose;
 
+    use super::super::api::changes;
     use super::*;
 
     const SCHEMA: &str = "type Query { user(login: String!): User other: Other reserved(_a: Int!): Int }

@@ -7,11 +7,10 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use tamis_crds::{Diagnostic, GrpcReport, ProtoFile, examine_grpc, proto_imports};
 
-use super::api::{Content, Kinds, changes, check, fetch, manifest, read, refuse, summary, write_all};
+use super::api::{Content, Kinds, check, fetch, host, manifest, read, refuse, say, write_all};
 use super::line;
 use super::manifest::default_name;
 use super::tree::Tree;
-use crate::{note, output};
 
 /// What becomes tools.
 const METHODS: Kinds = Kinds { many: "methods", one: "method" };
@@ -113,17 +112,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
     write_all(directory, &all, *force)?;
-    let document = if *inline { &manifest_file } else { &root };
-    let mut said = summary(&report.api, METHODS, &manifest_file, document);
-    if *inline {
-        let shown = manifest_file.display();
-        said = said.replacen(&format!("{shown}, {shown}:"), &format!("{shown}:"), 1);
-    }
-    said.push_str(&changes(before.as_ref().map(|report| &report.api), &report.api));
-    output::write(said.as_bytes())?;
-    if report.api.tools.is_empty() {
-        note!("warning: no method becomes a tool");
-    }
+    let written = [&*manifest_file, &root];
+    let written = if *inline { &written[..1] } else { &written[..] };
+    say(&report.api, METHODS, written, before.as_ref().map(|report| &report.api))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -194,16 +185,11 @@ fn previous(root: &Path) -> Option<GrpcReport> {
     (!report.api.findings.iter().any(Diagnostic::is_error)).then_some(report)
 }
 
-/// Returns the host of an address, or the whole text.
-fn host(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split(['/', ':', '?', '#']).next().unwrap_or(rest)
-}
-
 #[cfg(test)]
 mod tests {
     use tamis_crds::diagnose;
 
+    use super::super::api::changes;
     use super::*;
 
     const RPC: &str = "syntax = \"proto3\";\npackage a;\nimport \"b/kv.proto\";\nimport \"options.proto\";\n

@@ -7,14 +7,12 @@ use anyhow::bail;
 use tamis_crds::resources::AuthType;
 use tamis_crds::{ApiReport, Diagnostic, examine_api};
 
-use super::api::{
-    Content, Kinds, SERVER_SIDE, changes, check, fetch, included, manifest, read, refuse, summary, write_all,
-};
+use super::api::{Content, Kinds, SERVER_SIDE, check, fetch, included, manifest, read, refuse, say, write_all};
 use super::config_map::{self, ConfigMap};
 use super::line;
 use super::manifest::{default_name, default_version};
 use super::tree::Tree;
-use crate::{note, output};
+use crate::note;
 
 /// What becomes tools.
 const OPERATIONS: Kinds = Kinds { many: "operations", one: "operation" };
@@ -118,15 +116,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let before = before.map(|bytes| examine_api(&key, &bytes, kept));
     // The manifest last: it names the document.
     write_all(directory, &[files[1], files[0]], *force)?;
-    let mut said = summary(&report, OPERATIONS, &manifest_file, &document_file);
-    said.push_str(&changes(before.as_ref(), &report));
-    output::write(said.as_bytes())?;
     if stored.is_some_and(|map| map.is_large) {
         note!("{SERVER_SIDE}");
     }
-    if report.tools.is_empty() {
-        note!("warning: no operation becomes a tool");
-    }
+    say(&report, OPERATIONS, &[&manifest_file, &document_file], before.as_ref())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -175,6 +168,7 @@ mod tests {
 
     use tamis_crds::diagnose;
 
+    use super::super::api::summary;
     use super::*;
 
     const API: &str = "openapi: 3.0.3
@@ -250,7 +244,7 @@ components: {securitySchemes: {a: {type: http, scheme: bearer}}}
     fn what_happens_to_each_operation_is_said() {
         let report = examine_api("in.yaml", API.as_bytes(), Some(&["pets".to_owned()]));
         assert_eq!(
-            summary(&report, OPERATIONS, Path::new("m.yaml"), Path::new("d.json")),
+            summary(&report, OPERATIONS, &[Path::new("m.yaml"), Path::new("d.json")]),
             "m.yaml, d.json: 1 of 2 operations became tools\nleft out POST /pets: answers with image/png\nlistPets: without \
              cookie `c d`, which has a name that no cookie can have\n1 operation was not selected\n"
         );
