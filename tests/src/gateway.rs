@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Port, Target};
+use crate::{Era, Port, Rpc, Target};
 
 /// A program of this workspace, built by the command that built the tests.
 ///
@@ -118,6 +118,14 @@ impl Gateway {
     #[must_use]
     pub fn endpoint(&self, exposition: &str) -> String {
         format!("{}/mcp/default/{exposition}", self.url)
+    }
+
+    /// Requests to [`Gateway::endpoint`] in the modern era.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be made.
+    pub fn rpc(&self, exposition: &str) -> Result<Rpc> {
+        Rpc::new(&self.endpoint(exposition), Era::Modern)
     }
 
     /// [`Gateway::endpoint`], to connect a client to.

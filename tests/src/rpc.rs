@@ -97,6 +97,15 @@ impl Rpc {
         Ok(Answer { status, headers, text: answer.text().await? })
     }
 
+    /// Returns the tools of the first page of the list.
+    ///
+    /// # Errors
+    /// The connection's, or the answer has no list.
+    pub async fn tools(&self) -> Result<Vec<Value>> {
+        let answer = self.send(self.request("tools/list", json!({}))).await?.message()?;
+        answer["result"]["tools"].as_array().cloned().with_context(|| format!("no list: {answer}"))
+    }
+
     /// Waits until tools are listed: those of an MCP server that is followed are, once its list was read.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tamis_tests::documents::{Folder, copy_folder};
 use tamis_tests::servers::Yoga;
-use tamis_tests::{Era, Gateway, Options, Rpc, root};
+use tamis_tests::{Gateway, Options, Rpc, root};
 
 /// A small part of GitHub's schema, as a team would write it into its manifest.
 const MANIFEST: &str = r#"apiVersion: tamis.dev/v1alpha1
@@ -88,15 +88,6 @@ async fn start() -> Result<(Yoga, Folder, Gateway)> {
     Ok((server, folder, gateway))
 }
 
-fn rpc(gateway: &Gateway, exposition: &str) -> Result<Rpc> {
-    Rpc::new(&format!("{}/mcp/default/{exposition}", gateway.url), Era::Modern)
-}
-
-async fn list(rpc: &Rpc) -> Result<Vec<Value>> {
-    let answer = rpc.send(rpc.request("tools/list", json!({}))).await?.message()?;
-    answer["result"]["tools"].as_array().cloned().context("a list")
-}
-
 /// The query and the variables of the last request.
 async fn last(server: &Yoga) -> Result<Value> {
     let seen = server.seen().await?;
@@ -108,8 +99,8 @@ async fn last(server: &Yoga) -> Result<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_and_operations_are_tools() -> Result<()> {
     let (server, _folder, gateway) = start().await?;
-    let open = rpc(&gateway, "open")?;
-    let tools = list(&open).await?;
+    let open = gateway.rpc("open")?;
+    let tools = open.tools().await?;
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert_eq!(names, ["findUser", "two", "user", "viewer", "addStar"]);
     assert_eq!(tools[0]["description"], "Finds a user, with a small picture.");
@@ -148,7 +139,7 @@ async fn fields_and_operations_are_tools() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_asks_for_what_the_filter_reads() -> Result<()> {
     let (server, _folder, gateway) = start().await?;
-    let short = rpc(&gateway, "short")?;
+    let short = gateway.rpc("short")?;
     let text = short.call("user", &json!({"login": "octocat"})).await?.text_block()?;
     let expected = r#"{"login":"octocat","message":"UserStatus.message","names":["User.name","User.name"]}"#;
     assert_eq!(text, expected);
@@ -162,7 +153,7 @@ async fn a_query_asks_for_what_the_filter_reads() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_next_to_data_are_a_warning_or_nothing() -> Result<()> {
     let (_server, _folder, gateway) = start().await?;
-    let (open, closed) = (rpc(&gateway, "open")?, rpc(&gateway, "closed")?);
+    let (open, closed) = (gateway.rpc("open")?, gateway.rpc("closed")?);
     let partly = json!({"login": "partly"});
     let answer = open.call("user", &partly).await?.message()?;
     let blocks = answer["result"]["content"].as_array().context("content")?;
@@ -194,7 +185,7 @@ async fn the_example_publishes_a_schema_twice() -> Result<()> {
     copy_folder(&root().join("examples/graphql"), folder.path(), &here)?;
     let environment = vec![("TAMIS_SECRET_GITHUB_TOKEN".to_owned(), "t0ken-9c1d".to_owned())];
     let gateway = Gateway::with(folder.path(), &Options { environment, ..Options::default() }).await?;
-    let (internal, partner) = (rpc(&gateway, "github-graphql-internal")?, rpc(&gateway, "github-graphql-partner")?);
+    let (internal, partner) = (gateway.rpc("github-graphql-internal")?, gateway.rpc("github-graphql-partner")?);
     let octocat = json!({"login": "octocat"});
     let text = internal.call("user", &octocat).await?.text_block()?;
     let expected = r#"{"login":"octocat","name":"User.name","company":"User.company","followers":10,"status":"UserStatus.message"}"#;
@@ -225,7 +216,7 @@ async fn the_example_publishes_a_schema_twice() -> Result<()> {
 async fn shows(rpc: &Rpc, name: &str) -> Result<()> {
     let began = std::time::Instant::now();
     loop {
-        let tools = list(rpc).await?;
+        let tools = rpc.tools().await?;
         if tools.iter().any(|tool| tool["name"] == name) {
             return Ok(());
         }
@@ -238,7 +229,7 @@ async fn shows(rpc: &Rpc, name: &str) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_argument_changes_a_query() -> Result<()> {
     let (server, _folder, gateway) = start().await?;
-    let open = rpc(&gateway, "open")?;
+    let open = gateway.rpc("open")?;
     open.call("findUser", &json!({"login": "a"})).await?;
     let query = last(&server).await?["query"].clone();
     let values = [

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tamis_tests::cluster::Etcd;
 use tamis_tests::documents::{Folder, copy_folder};
 use tamis_tests::grpc::{GrpcServer, Reply};
-use tamis_tests::{Era, Gateway, Options, Rpc, root};
+use tamis_tests::{Gateway, Options, root};
 use tonic::{Code, Status};
 
 const PROTO: &str = r#"syntax = "proto3";
@@ -161,20 +161,11 @@ async fn start() -> Result<(GrpcServer, Folder, Gateway)> {
     Ok((server, folder, gateway))
 }
 
-fn rpc(gateway: &Gateway, exposition: &str) -> Result<Rpc> {
-    Rpc::new(&format!("{}/mcp/default/{exposition}", gateway.url), Era::Modern)
-}
-
-async fn list(rpc: &Rpc) -> Result<Vec<Value>> {
-    let answer = rpc.send(rpc.request("tools/list", json!({}))).await?.message()?;
-    answer["result"]["tools"].as_array().cloned().context("a list")
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn methods_are_tools() -> Result<()> {
     let (server, _folder, gateway) = start().await?;
-    let (open, closed) = (rpc(&gateway, "open")?, rpc(&gateway, "closed")?);
-    let tools = list(&open).await?;
+    let (open, closed) = (gateway.rpc("open")?, gateway.rpc("closed")?);
+    let tools = open.tools().await?;
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert_eq!(names, ["Shop_Get", "Shop_Put", "Shop_List"]);
     assert_eq!(tools[0]["description"], "Gets an item by its id.");
@@ -211,7 +202,7 @@ async fn methods_are_tools() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn statuses_are_errors() -> Result<()> {
     let (server, _folder, gateway) = start().await?;
-    let (open, closed) = (rpc(&gateway, "open")?, rpc(&gateway, "closed")?);
+    let (open, closed) = (gateway.rpc("open")?, gateway.rpc("closed")?);
     let error = |answer: Value| answer["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned();
     let said = error(open.call("Shop_Get", &json!({"id": "none"})).await?.message()?);
     assert_eq!(said, "The upstream answered 404.\n{\"code\":\"NOT_FOUND\",\"message\":\"no such item \u{e4}\\n\"}");
@@ -224,7 +215,7 @@ async fn statuses_are_errors() -> Result<()> {
     // The credential that the call was sent with, in a field of bytes.
     let said = error(open.call("Shop_Get", &json!({"id": "secret"})).await?.message()?);
     assert_eq!(said, "The upstream's answer was withheld: it contains a credential.");
-    let small = rpc(&gateway, "small")?;
+    let small = gateway.rpc("small")?;
     for (tool, id) in [("Shop_Get", "large"), ("Shop_List", "long")] {
         let said = error(small.call(tool, &json!({"id": id})).await?.message()?);
         assert!(said.starts_with("The upstream's answer is larger than 2000 bytes."), "{id}: {said}");
@@ -237,7 +228,7 @@ async fn statuses_are_errors() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn reading_a_stream_stops() -> Result<()> {
     let (server, _folder, gateway) = start().await?;
-    let few = rpc(&gateway, "few")?;
+    let few = gateway.rpc("few")?;
     let begun = Instant::now();
     let text = few.call("Shop_List", &json!({"id": "endless"})).await?.text_block()?;
     assert_eq!(text, r#"[{"id":"1"},{"id":"2"}]"#);
@@ -246,7 +237,7 @@ async fn reading_a_stream_stops() -> Result<()> {
     let tenant = seen.last().and_then(|seen| seen.metadata.get("x-tenant")).context("a header of the plan")?;
     assert_eq!(tenant, "blue");
     // Without a filter, the deadline ends it, and what has come is the answer.
-    let small = rpc(&gateway, "small")?;
+    let small = gateway.rpc("small")?;
     let text = small.call("Shop_List", &json!({"id": "endless"})).await?.text_block()?;
     let items: Vec<Value> = serde_json::from_str(&text)?;
     assert_eq!(items.iter().filter_map(|item| item["id"].as_str()).collect::<Vec<_>>(), ["1", "2", "3"]);
@@ -257,7 +248,7 @@ async fn reading_a_stream_stops() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_argument_leaves_its_field() -> Result<()> {
     let (server, _folder, gateway) = start().await?;
-    let open = rpc(&gateway, "open")?;
+    let open = gateway.rpc("open")?;
     let names = |seen: &tamis_tests::grpc::Seen| {
         let mut names: Vec<String> = seen.metadata.clone().into_headers().keys().map(ToString::to_string).collect();
         names.sort();
@@ -344,7 +335,7 @@ async fn the_example_publishes_etcd_twice() -> Result<()> {
     let here = |text: &str| text.replace("http://127.0.0.1:2379", &etcd.address());
     copy_folder(&root().join("examples/grpc"), folder.path(), &here)?;
     let gateway = Gateway::start(folder.path()).await?;
-    let (internal, partner) = (rpc(&gateway, "etcd-internal")?, rpc(&gateway, "etcd-partner")?);
+    let (internal, partner) = (gateway.rpc("etcd-internal")?, gateway.rpc("etcd-partner")?);
     // `/services/a` and `up`.
     let put = json!({"key": "L3NlcnZpY2VzL2E=", "value": "dXA="});
     let text = internal.call("KV_Put", &put).await?.text_block()?;
@@ -365,7 +356,7 @@ async fn the_example_publishes_etcd_twice() -> Result<()> {
     std::fs::write(&file, proto.replace("message RangeRequest", "message RangeRequst"))?;
     std::fs::write(&file, proto.replace("rpc Put(", "rpc Store("))?;
     let begun = Instant::now();
-    while !list(&internal).await?.iter().any(|tool| tool["name"] == "KV_Store") {
+    while !internal.tools().await?.iter().any(|tool| tool["name"] == "KV_Store") {
         ensure!(begun.elapsed() < Duration::from_secs(20), "the tool is not renamed");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, Uri};
 use serde_json::{Value, json};
 use tamis_tests::documents::Folder;
-use tamis_tests::{Era, Gateway, Rpc};
+use tamis_tests::{Gateway, Rpc};
 use tokio::net::TcpListener;
 
 const API: &str = "openapi: 3.0.3
@@ -87,11 +87,6 @@ async fn echo() -> Result<String> {
     Ok(url)
 }
 
-async fn list(rpc: &Rpc) -> Result<Vec<Value>> {
-    let answer = rpc.send(rpc.request("tools/list", json!({}))).await?.message()?;
-    answer["result"]["tools"].as_array().cloned().context("a list")
-}
-
 fn names(tools: &[Value]) -> Vec<&str> {
     tools.iter().filter_map(|tool| tool["name"].as_str()).collect()
 }
@@ -103,9 +98,8 @@ async fn operations_are_called_filtered_and_followed() -> Result<()> {
     folder.write("api.yaml", &api)?;
     folder.write("pets.yaml", MANIFEST)?;
     let gateway = Gateway::start(folder.path()).await?;
-    let rpc = |exposition: &str| Rpc::new(&format!("{}/mcp/default/{exposition}", gateway.url), Era::Modern);
-    let (open, closed) = (rpc("open")?, rpc("closed")?);
-    let tools = list(&open).await?;
+    let (open, closed) = (gateway.rpc("open")?, gateway.rpc("closed")?);
+    let tools = open.tools().await?;
     assert_eq!(names(&tools), ["changePets", "logIn"]);
     assert_eq!(tools[0]["annotations"]["idempotentHint"], true);
     assert_eq!(tools[0]["inputSchema"]["required"], json!(["ids", "kind", "name"]));
@@ -129,7 +123,7 @@ async fn operations_are_called_filtered_and_followed() -> Result<()> {
     // Enforced: what the filter does not name stays inside.
     let text = closed.call("changePets", &arguments).await?.text_block()?;
     assert_eq!(text, json!({"target": target}).to_string());
-    let tools = list(&closed).await?;
+    let tools = closed.tools().await?;
     assert_eq!(tools[0]["outputSchema"]["properties"]["secret"], Value::Null, "{}", tools[0]["outputSchema"]);
     // A bad argument is named before anything is sent.
     let refused = open.call("changePets", &json!({"ids": ["x"], "kind": "a", "name": "b"})).await?.message()?;
@@ -140,7 +134,7 @@ async fn operations_are_called_filtered_and_followed() -> Result<()> {
     shows(&open, &["changePets", "signIn"]).await?;
     folder.replace("api.yaml", &api.replace("in: header", "in: nowhere"))?;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(names(&list(&open).await?), ["changePets", "signIn"], "the last good service is served");
+    assert_eq!(names(&open.tools().await?), ["changePets", "signIn"], "the last good service is served");
     folder.replace("api.yaml", &api)?;
     shows(&open, &["changePets", "logIn"]).await
 }
@@ -149,7 +143,7 @@ async fn operations_are_called_filtered_and_followed() -> Result<()> {
 async fn shows(rpc: &Rpc, expected: &[&str]) -> Result<()> {
     let began = Instant::now();
     loop {
-        let tools = list(rpc).await?;
+        let tools = rpc.tools().await?;
         if names(&tools) == expected {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use tamis_tests::cluster::Cluster;
 use tamis_tests::documents::Folder;
-use tamis_tests::{Era, Gateway, Options, Rpc, binary};
+use tamis_tests::{Gateway, Options, binary};
 
 const SHARED: &str = "apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
@@ -84,7 +84,7 @@ async fn the_api_server_is_called_by_its_own_description() -> Result<()> {
         ..Options::default()
     };
     let gateway = Gateway::with(folder.path(), &options).await?;
-    let rpc = Rpc::new(&gateway.endpoint("kubernetes"), Era::Modern)?;
+    let rpc = gateway.rpc("kubernetes")?;
 
     let created = json!({"namespace": "default", "metadata": {"name": "made-by-a-model"}, "data": {"a": "1.10"}});
     let text = rpc.call("createCoreV1NamespacedConfigMap", &created).await?.text_block()?;

@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tamis_tests::documents::{Folder, copy_folder};
-use tamis_tests::{CLIENTS, Client, Era, Gateway, Options, Rpc, binary, root};
+use tamis_tests::{CLIENTS, Client, Era, Gateway, Options, Rpc, binary, root, until};
 
 const GROUP: &str = "apiVersion: tamis.dev/v1alpha1\nkind: GatewayGroup\nmetadata: {name: default}\nspec: {commands: {enabled: true}}\n";
 
@@ -60,15 +60,6 @@ async fn said(rpc: &Rpc, tool: &str, arguments: &Value) -> Result<(bool, String)
     let result = &message["result"];
     let text = result["content"][0]["text"].as_str().with_context(|| format!("{tool}: {message}"))?;
     Ok((result["isError"] == true, text.to_owned()))
-}
-
-async fn until(what: &str, mut test: impl FnMut() -> bool) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(30);
-    while !test() {
-        ensure!(Instant::now() < end, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Ok(())
 }
 
 fn runs(process: &str) -> bool {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tamis_tests::documents::Folder;
-use tamis_tests::{CLIENTS, Client, Gateway, Options, binary, root, tool};
+use tamis_tests::{CLIENTS, Client, Gateway, Options, binary, root, tool, until};
 use tokio::process::Command;
 
 use crate::import::{Ran, import};
@@ -44,15 +44,6 @@ fn processes(text: &str) -> Vec<String> {
     });
     let numbers = named.filter_map(|entry| entry.file_name().into_string().ok());
     numbers.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()) && *name != own).collect()
-}
-
-async fn until(what: &str, mut test: impl FnMut() -> bool) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(30);
-    while !test() {
-        ensure!(Instant::now() < end, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Ok(())
 }
 
 fn options() -> Options {

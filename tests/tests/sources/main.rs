@@ -12,7 +12,7 @@ use backend::{Backend, PRIVATE, PROTO, input_schema, item};
 use serde_json::{Value, json};
 use tamis_tests::collector::Collector;
 use tamis_tests::documents::Folder;
-use tamis_tests::{Era, Gateway, Options, Rpc, root};
+use tamis_tests::{Gateway, Options, Rpc, root};
 
 /// The kinds of source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,8 +311,7 @@ impl Env {
             ..Options::default()
         };
         let gateway = Gateway::with(folder.path(), &options).await?;
-        let rpc = |exposition: &str| Rpc::new(&gateway.endpoint(exposition), Era::Modern);
-        let (closed, open) = (rpc("closed")?, rpc("open")?);
+        let (closed, open) = (gateway.rpc("closed")?, gateway.rpc("open")?);
         closed.until_listed().await?;
         open.until_listed().await?;
         Ok(Self { backend, closed, open, gateway, collector, items, _folder: folder })
