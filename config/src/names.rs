@@ -25,6 +25,8 @@ pub const MANAGED_BY: &str = "tamis-operator";
 pub const SHARD_LABEL: &str = "tamis.dev/credential-shard";
 /// Secrets that hold the credentials of one group.
 pub const CREDENTIAL_SHARDS: usize = 8;
+/// What the names of the environment variables begin with by which `tamis serve` gets credentials. No program gets one.
+pub const CREDENTIAL_VARIABLES: &str = "TAMIS_SECRET_";
 /// The key in a group's token Secret.
 pub const TOKEN_KEY: &str = "token";
 

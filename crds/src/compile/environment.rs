@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use tamis_config::CredentialRef;
+use tamis_config::names::CREDENTIAL_VARIABLES;
 
 use super::auth;
 use crate::definitions::MAX_WORDS;
@@ -11,8 +12,6 @@ use crate::sink::DiagnosticSink;
 
 /// The most bytes of one word of a command line.
 pub(super) const MAX_WORD: usize = 4096;
-/// What the names of variables that hold credentials of the gateway begin with.
-const CREDENTIALS: &str = "TAMIS_SECRET_";
 
 /// The environment that a manifest describes.
 pub(super) struct Environment<'m> {
@@ -46,7 +45,7 @@ impl Environment<'_> {
             } else {
                 variable(stem.unwrap_or(name), &path, sink);
             }
-            if name.starts_with(CREDENTIALS) {
+            if name.starts_with(CREDENTIAL_VARIABLES) {
                 let remedy = "name the Secret in `secretEnv`, under the variable that the program reads";
                 sink.error(&path, "is a credential of the gateway", remedy);
             }

@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::Pid;
+use tamis_config::names::CREDENTIAL_VARIABLES;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,8 +24,6 @@ use crate::workers;
 const PASSED: [&str; 6] = ["PATH", "HOME", "LANG", "TMPDIR", "USER", "LOGNAME"];
 /// What the names of further variables that are passed begin with: the locale.
 const LOCALE: &str = "LC_";
-/// What the names of the gateway's credentials begin with. No pattern passes them.
-const CREDENTIALS: &str = "TAMIS_SECRET_";
 
 /// Returns the environment of a program: the variables of `all` on the allow-list, and those whose names are in `listed`. A name
 /// that ends with `*` lists every variable that begins so, but for credentials. Variables that are not set are left out.
@@ -35,7 +34,7 @@ pub fn environment(
     let passes = |name: &OsStr| {
         let Some(name) = name.to_str() else { return false };
         let is_listed = |listed: &String| match listed.strip_suffix('*') {
-            Some(stem) => name.starts_with(stem) && !name.starts_with(CREDENTIALS),
+            Some(stem) => name.starts_with(stem) && !name.starts_with(CREDENTIAL_VARIABLES),
             None => listed == name,
         };
         PASSED.contains(&name) || name.starts_with(LOCALE) || listed.iter().any(is_listed)

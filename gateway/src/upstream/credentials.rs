@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use std::{fs, io};
 
+use tamis_config::names::CREDENTIAL_VARIABLES;
 use tamis_config::{CredentialHandle, CredentialRef};
 
 use super::local_callers::LocalCallers;
@@ -110,7 +111,7 @@ impl Credentials for LocalCredentials {
 /// Returns `TAMIS_SECRET_<NAME>_<KEY>` in upper case, with `_` for every character that is not a letter or digit.
 #[must_use]
 pub fn environment_variable(credential: &CredentialRef) -> String {
-    let mut name = String::from("TAMIS_SECRET_");
+    let mut name = String::from(CREDENTIAL_VARIABLES);
     name.extend(credential.name.chars().chain(['_']).chain(credential.key.chars()).map(|c| match c {
         c if c.is_ascii_alphanumeric() => c.to_ascii_uppercase(),
         _ => '_',
