@@ -339,6 +339,8 @@ async fn programs_end_with_their_gateway_and_with_their_permission() -> Result<(
     let mut gateway = Gateway::start(folder.path()).await?;
     let ended = started("ended", &gateway).await?;
     gateway.terminate()?;
+    // Two signals at once would be one.
+    until("stopping", || gateway.log().contains("stopping")).await?;
     // The call is waited for, so the second signal ends it.
     gateway.terminate()?;
     gateway.ended(Duration::from_secs(30)).await?;
