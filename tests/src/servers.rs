@@ -128,6 +128,36 @@ impl Yoga {
     }
 }
 
+/// A GraphQL API on strawberry, on loopback. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Strawberry {
+    _process: Child,
+    port: Port,
+}
+
+impl Strawberry {
+    /// The token that callers need.
+    pub const TOKEN: &str = "t0ken-51cd";
+
+    /// Starts it, and waits until it listens.
+    ///
+    /// # Errors
+    /// It is not installed, or does not listen within a minute.
+    pub async fn start() -> Result<Self> {
+        let port = Port::reserve()?;
+        let mut command = Command::new(tool("strawberry/bin/python")?);
+        command.arg(root().join("tests/graphql/orders.py"));
+        command.env("PORT", port.number().to_string()).env("TOKEN", Self::TOKEN);
+        Ok(Self { _process: started(command, &port).await?, port })
+    }
+
+    /// Returns the address of its endpoint.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/graphql", self.port.number())
+    }
+}
+
 /// Starts a server, and waits until it listens on a port, for a minute at most.
 async fn started(mut command: Command, port: &Port) -> Result<Child> {
     let process = command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn()?;

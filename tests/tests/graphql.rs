@@ -3,8 +3,8 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tamis_tests::documents::{Folder, copy_folder};
-use tamis_tests::servers::Yoga;
-use tamis_tests::{Gateway, Options, Rpc, root};
+use tamis_tests::servers::{Strawberry, Yoga};
+use tamis_tests::{Gateway, Options, Rpc, binary, root};
 
 /// A small part of GitHub's schema, as a team would write it into its manifest.
 const MANIFEST: &str = r#"apiVersion: tamis.dev/v1alpha1
@@ -270,3 +270,75 @@ async fn no_argument_changes_a_query() -> Result<()> {
     assert_eq!(server.seen().await?.len(), before, "nothing was sent");
     Ok(())
 }
+
+/// What `tamis import graphql` asks of a live API becomes its tools. The API is strawberry's.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_is_asked_for_its_schema_and_called() -> Result<()> {
+    let server = Strawberry::start().await?;
+    let folder = Folder::new()?;
+    let import = |token: Option<&str>| {
+        let mut command = std::process::Command::new(binary("tamis")?);
+        command.args(["import", "graphql", "--base-url", &server.url(), "--name", "orders"]);
+        command
+            .args(["--include", "order", "--include", "stock", "--include", "Mutation.send", "-o"])
+            .arg(folder.path());
+        if let Some(token) = token {
+            command.args(["--bearer-env", "ORDERS_TOKEN"]).env("ORDERS_TOKEN", token);
+        }
+        anyhow::Ok(command.output()?)
+    };
+    for token in [None, Some("other")] {
+        let refused = import(token)?;
+        let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+        ensure!(!refused.status.success() && message.contains("401") && message.contains("--bearer-env"), "{message}");
+    }
+    let imported = import(Some(Strawberry::TOKEN))?;
+    let said = String::from_utf8_lossy(&imported.stdout).into_owned();
+    ensure!(said.contains("3 of 3 fields and operations became tools"), "{imported:?}");
+    let manifest = std::fs::read_to_string(folder.path().join("orders.yaml"))?;
+    ensure!(!manifest.contains(Strawberry::TOKEN) && manifest.contains("secretRef:"), "{manifest}");
+    folder.write("exposition.yaml", EXPOSITIONS)?;
+    let environment = vec![("TAMIS_SECRET_ORDERS_TOKEN".to_owned(), Strawberry::TOKEN.to_owned())];
+    let gateway = Gateway::with(folder.path(), &Options { environment, ..Options::default() }).await?;
+    let open = gateway.rpc("open")?;
+    let tools = open.tools().await?;
+    let by = &tools[0]["inputSchema"]["$defs"]["By"];
+    assert_eq!((&by["minProperties"], &by["maxProperties"]), (&json!(1), &json!(1)), "{by}");
+
+    let text = open.call("order", &json!({"by": {"state": "SENT"}})).await?.text_block()?;
+    let order = r#"{"id":"1","state":"SENT","placed":"2026-11-25","items":[{"name":"item 0","price":0.5,"stock":null},{"name":"item 1","price":1.5,"stock":null}],"parts":[{"__typename":"Note","text":"gift"},{"__typename":"Item","name":"ribbon","price":1.0,"stock":null}]}"#;
+    assert_eq!(text, order);
+    let both = open.call("order", &json!({"by": {"state": "SENT", "id": "7"}})).await?.message()?;
+    assert!(both.to_string().contains("by"), "{both}");
+    assert!(both["error"].is_object() || both["result"]["isError"] == true, "{both}");
+    let text = open.call("send", &json!({"id": "7"})).await?.text_block()?;
+    assert!(text.starts_with(r#"{"id":"7","state":"SENT""#), "{text}");
+
+    // The resolver of `stock` fails: the text of its error is for callers without enforcement.
+    let answer = open.call("stock", &json!({})).await?.message()?;
+    assert!(answer.to_string().contains("secret-7f3a"), "{answer}");
+    let answer = gateway.rpc("closed")?.call("stock", &json!({})).await?.message()?;
+    assert_eq!(answer["result"]["content"], json!([{"type": "text", "text": r#"{"name":"box","stock":null}"#}]));
+    assert!(!answer.to_string().contains("secret-7f3a"), "{answer}");
+    Ok(())
+}
+
+const EXPOSITIONS: &str = "apiVersion: tamis.dev/v1alpha1
+kind: Exposition
+metadata: {name: open}
+spec: {service: {name: orders, version: 1.0.0}, filters: []}
+---
+apiVersion: tamis.dev/v1alpha1
+kind: ToolsFilters
+metadata: {name: closed}
+spec:
+  name: closed
+  service: {name: orders, version: 1.0.0}
+  enforcement: Enforced
+  filters: {stock: {root: '', select: {name: name, stock: stock}}}
+---
+apiVersion: tamis.dev/v1alpha1
+kind: Exposition
+metadata: {name: closed}
+spec: {service: {name: orders, version: 1.0.0}, filters: [closed], tools: {include: [stock]}}
+";

@@ -37,8 +37,13 @@ impl Tools {
 
 const STAMP: &str = ".stamp";
 const CARGO_TOOLS: &str = "cargo";
-const PYTHON: &[(&str, &str)] =
-    &[("python1", "python1.txt"), ("python2", "python2.txt"), (CARGO_TOOLS, "cargo-tools.txt")];
+/// Folders of Python packages, and their lock files.
+const PYTHON: &[(&str, &str)] = &[
+    ("python1", "tests/clients/python1.txt"),
+    ("python2", "tests/clients/python2.txt"),
+    ("strawberry", "tests/graphql/strawberry.txt"),
+    (CARGO_TOOLS, "tests/clients/cargo-tools.txt"),
+];
 /// Folders of Node packages, and the folders of their lock files.
 const NODE_PACKAGES: &[(&str, &str)] = &[
     ("node", "tests/clients"),
@@ -95,14 +100,13 @@ pub(crate) fn install() -> Result<Tools> {
     let (collector, server) = (!COLLECTOR.is_built(&tools)?, !GO_SERVER.is_built(&tools)?);
     let (prometheus, definitions) = (prometheus::is_needed(&tools)?, definitions::is_needed(&tools)?);
     needs::check(cluster || helm || collector || server || prometheus || definitions)?;
-    let locks = root().join("tests/clients");
     let python = quietly(Command::new("python3").arg("--version"))?;
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
         let mut running = Vec::new();
         for &(name, lock) in PYTHON {
-            let (tools, locks, python) = (&tools, &locks, &python);
+            let (tools, python) = (&tools, &python);
             running.push(scope.spawn(move || {
-                let lock = locks.join(lock);
+                let lock = root().join(lock);
                 let stamp = format!("{python}{}", read(&lock)?);
                 once(&tools.join(name), &stamp, |folder| environment(folder, &lock))
             }));

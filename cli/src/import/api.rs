@@ -15,7 +15,7 @@ use super::tree::Tree;
 use crate::{note, output};
 
 /// The longest time in which a document is downloaded.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What to do with a large ConfigMap.
 pub(super) const SERVER_SIDE: &str = "apply the ConfigMap with `kubectl apply --server-side`, since it exceeds what `kubectl apply` \

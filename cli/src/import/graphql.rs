@@ -1,13 +1,17 @@
 //! `tamis import graphql`: writes a ServiceManifest of a GraphQL schema, and the part of the schema that it needs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use tamis_crds::{ApiReport, Diagnostic, GraphQlDocuments, examine_graphql};
+use tamis_crds::{
+    ApiReport, Diagnostic, GraphQlDocuments, GraphQlOperations, examine_graphql, graphql_operations, load_file,
+};
 
 use super::api::{Content, Kinds, SERVER_SIDE, check, fetch, host, included, manifest, read, refuse, say, write_all};
 use super::config_map::{self, ConfigMap};
+use super::credential::{Credential, CredentialArgs};
+use super::introspect::introspect;
 use super::line;
 use super::manifest::default_name;
 use super::tree::Tree;
@@ -29,6 +33,8 @@ Examples:
   # only some fields, a mutation among them, and operations of your own
   tamis import graphql schema.json --base-url https://api.example.com/graphql \\
     --include user --include Mutation.addStar --operations operations.graphql -o api
+  # the API itself is asked for its schema, with the token in the environment
+  tamis import graphql --base-url https://api.example.com/graphql --bearer-env API_TOKEN --include user -o api
   # for a cluster
   tamis import graphql schema.graphql --base-url https://api.example.com/graphql --config-map -o api && kubectl apply -f api
 
@@ -37,9 +43,10 @@ Exit codes:
   1  a document cannot be read or used, or a file cannot be written
   2  usage error")]
 pub(crate) struct Args {
-    /// The schema: a file, or an https or http address of one. GraphQL's own language, or the JSON of an introspection query.
+    /// The schema: a file, or an https or http address of one. GraphQL's own language, or the JSON of an introspection query
+    /// [default: the API at --base-url is asked by introspection].
     #[arg(value_name = "FILE|URL")]
-    schema: String,
+    schema: Option<String>,
     /// The URL of the API's endpoint.
     #[arg(long, value_name = "URL")]
     base_url: String,
@@ -50,6 +57,12 @@ pub(crate) struct Args {
     /// A file with named queries and mutations, each of which becomes a tool.
     #[arg(long, value_name = "FILE")]
     operations: Option<PathBuf>,
+    /// A file with CustomTools of reShapr, each of which becomes an operation; `__relation_NAME` of its arguments becomes a field with
+    /// arguments.
+    #[arg(long, value_name = "FILE", conflicts_with = "operations")]
+    custom_tools: Option<PathBuf>,
+    #[command(flatten)]
+    credential: CredentialArgs,
     /// How many levels of objects are kept of what a tool returns, from 2. Filters can read no deeper.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=16))]
     depth: u8,
@@ -85,14 +98,34 @@ struct Files {
 
 /// Writes the manifest, the schema and the operations.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let Args { schema, base_url, include, operations, depth, directory, name, version, config_map, force } = args;
-    let bytes = fetch(schema)?;
-    let written = operations.as_deref().map(read).transpose()?;
+    let Args { base_url, include, depth, directory, name, version, config_map, force, .. } = args;
+    let credential = args.credential.read()?;
+    let (schema, bytes) = match &args.schema {
+        Some(schema) => (&**schema, fetch(schema)?),
+        None => {
+            // Nothing is sent to an address that a manifest must not name.
+            check(&[(Path::new("manifest.yaml"), probe(base_url).as_bytes())], true)?;
+            ("the schema", introspect(base_url, Credential::headers(credential.as_ref()))?)
+        }
+    };
     let is_json = bytes.trim_ascii_start().starts_with(b"{");
     let shown = with_ending(schema, if is_json { "json" } else { "graphql" });
-    let operations_shown = operations.as_ref().map(|path| with_ending(&path.to_string_lossy(), "graphql"));
-    let documents =
-        GraphQlDocuments { schema: (&shown, &bytes), operations: operations_shown.as_deref().zip(written.as_deref()) };
+    let (written, titles) = match (&args.operations, &args.custom_tools) {
+        (Some(operations), _) => (Some(read(operations)?), Vec::new()),
+        (None, Some(custom_tools)) => match translate(custom_tools, (&shown, &bytes))? {
+            Ok(GraphQlOperations { text, titles }) => (Some(text.into_bytes()), titles),
+            Err(findings) => return Ok(refuse(&findings.iter().collect::<Vec<_>>(), "tools")),
+        },
+        (None, None) => (None, Vec::new()),
+    };
+    let operations_shown = args
+        .operations
+        .as_ref()
+        .map_or_else(|| OPERATIONS_KEY.to_owned(), |path| with_ending(&path.to_string_lossy(), "graphql"));
+    let documents = GraphQlDocuments {
+        schema: (&shown, &bytes),
+        operations: written.as_deref().map(|text| (&*operations_shown, text)),
+    };
     let include = (!include.is_empty()).then_some(&include[..]);
     let report = examine_graphql(documents, include, usize::from(*depth));
     let errors: Vec<&Diagnostic> = report.findings.iter().filter(|finding| finding.is_error()).collect();
@@ -122,7 +155,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             endings.map(|ending| ("file", Tree::text(format!("{name}.{ending}")))).collect()
         }
     };
-    let text = tree(&name, version, base_url, include, places).to_yaml(0);
+    let auth = credential.map(|credential| credential.auth_of(&name));
+    let parts = Parts { base_url, auth, include, titles: &titles, places };
+    let text = tree(&name, version, parts).to_yaml(0);
     let mut all: Vec<Content<'_>> = match &stored {
         Some(map) => vec![(&files.schema, map.yaml.as_bytes())],
         None => std::iter::once(&*files.schema)
@@ -168,27 +203,66 @@ fn previous(files: &Files, include: Option<&[String]>, depth: usize) -> Option<A
     (!report.findings.iter().any(Diagnostic::is_error)).then_some(report)
 }
 
-/// `places`: where the schema is, and the operations if there are any.
-fn tree(name: &str, version: &str, base_url: &str, include: Option<&[String]>, places: Vec<(&str, Tree)>) -> Tree {
+/// What a manifest says about the API.
+struct Parts<'p> {
+    base_url: &'p str,
+    auth: Option<Tree>,
+    include: Option<&'p [String]>,
+    /// Titles by tool.
+    titles: &'p [(String, String)],
+    /// Where the schema is, and the operations if there are any.
+    places: Vec<(&'p str, Tree)>,
+}
+
+fn tree(name: &str, version: &str, parts: Parts<'_>) -> Tree {
+    let Parts { base_url, auth, include, titles, places } = parts;
     let mut places = places.into_iter();
     let mut graphql = Tree::Map(Vec::new());
     if let Some((field, schema)) = places.next() {
         graphql.push(field, schema);
     }
     graphql.push("baseUrl", Tree::text(base_url));
+    if let Some(auth) = auth {
+        graphql.push("auth", auth);
+    }
     if let Some(operations) = places.next() {
         graphql.push("operations", Tree::map([operations]));
     }
     if let Some(include) = include {
         graphql.push("fields", included(include));
     }
+    if !titles.is_empty() {
+        let mut overrides = Tree::Map(Vec::new());
+        for (tool, title) in titles {
+            overrides.push(tool, Tree::map([("title", Tree::text(title))]));
+        }
+        graphql.push("overrides", overrides);
+    }
     manifest(name, Tree::map([("version", Tree::text(version)), ("graphql", graphql)]))
+}
+
+/// Returns a manifest with an endpoint and nothing else that matters.
+fn probe(base_url: &str) -> String {
+    let places = vec![("inline", Tree::text("type Query { a: Int }"))];
+    let parts = Parts { base_url, auth: None, include: None, titles: &[], places };
+    tree("api", "1", parts).to_yaml(0)
+}
+
+/// Translates CustomTools of reShapr.
+fn translate(file: &Path, schema: (&str, &[u8])) -> anyhow::Result<Result<GraphQlOperations, Vec<Diagnostic>>> {
+    let loaded = load_file(file);
+    if loaded.diagnostics.iter().any(Diagnostic::is_error) {
+        return Ok(Err(loaded.diagnostics.into_iter().filter(Diagnostic::is_error).collect()));
+    }
+    if loaded.resources.tools.is_empty() {
+        bail!("{} has no CustomTools", file.display());
+    }
+    Ok(graphql_operations(schema, &loaded.resources.tools))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
     use tamis_crds::diagnose;
 
@@ -203,10 +277,12 @@ type Other { a: Int }
 
     fn args(dir: &Path, include: &[&str]) -> Args {
         Args {
-            schema: dir.join("in.graphql").to_string_lossy().into_owned(),
+            schema: Some(dir.join("in.graphql").to_string_lossy().into_owned()),
             base_url: "https://api.example.com/graphql".to_owned(),
             include: include.iter().map(|&pattern| pattern.to_owned()).collect(),
             operations: None,
+            custom_tools: None,
+            credential: CredentialArgs::default(),
             depth: 3,
             directory: dir.join("out"),
             name: None,
@@ -263,6 +339,30 @@ type Other { a: Int }
             Files { schema: dir.path().join("out/api-example-com.configmap.yaml"), operations: None, config_map: true };
         let before = previous(&files, Some(&["user".to_owned()]), 3).expect("can be read again");
         assert_eq!(before.tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["mine", "user"]);
+    }
+
+    #[test]
+    fn custom_tools_become_operations() {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::write(dir.path().join("in.graphql"), SCHEMA).expect("writes");
+        let tools = "apiVersion: reshapr.io/v1alpha1\nkind: CustomTools\nservice: {name: g, version: '1'}\ncustomTools:\n  with_picture:\n    \
+                     tool: user\n    title: A picture\n    description: Finds a picture\n    input: {type: object, properties: {who: {type: string}}, required: [who]}\n    \
+                     arguments: {login: '${who}', __relation_picture: {size: 32}}\n";
+        fs::write(dir.path().join("tools.yaml"), tools).expect("writes");
+        let with = |name: &str| Args { custom_tools: Some(dir.path().join(name)), ..args(dir.path(), &[]) };
+        run(&with("tools.yaml")).expect("is written");
+        let read = |name: &str| fs::read_to_string(dir.path().join("out").join(name)).expect("is there");
+        assert_eq!(
+            read("api-example-com.operations.graphql"),
+            "# Finds a picture\nquery with_picture($who: String!) {\n  user(login: $who) {\n    login\n    picture(size: 32)\n  }\n}\n"
+        );
+        let manifest = read("api-example-com.yaml");
+        assert!(manifest.contains("    overrides:\n      with_picture:\n        title: A picture\n"), "{manifest}");
+        assert_eq!(diagnose(&tamis_crds::load(&[dir.path().join("out")])), []);
+        let error = run(&with("in.graphql")).expect_err("are no tools").to_string();
+        assert!(error.contains("has no CustomTools"), "{error}");
+        fs::write(dir.path().join("tools.yaml"), tools.replace("picture:", "pictur:")).expect("writes");
+        assert_eq!(run(&with("tools.yaml")).expect("is refused"), ExitCode::from(1));
     }
 
     #[test]

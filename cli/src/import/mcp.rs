@@ -8,7 +8,6 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
 use reqwest::Url;
-use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use tamis_config::CredentialRef;
 use tamis_crds::resources::{SecretKeyRef, ServiceManifestSpec};
 use tamis_crds::{Resource, load_file, parse_document};
@@ -17,6 +16,7 @@ use tamis_gateway::upstream::environment_variable;
 use super::api::write;
 use super::client::{self, Capability, Listed, ServerInfo};
 use super::compare::{Change, describe, differences};
+use super::credential::{Credential, CredentialArgs};
 use super::listing::{Definition, LeftOut, Listing, listing};
 use super::manifest::{Endpoint, check, default_name, default_version, definition, manifest, tools};
 use super::program;
@@ -77,13 +77,8 @@ pub(crate) struct Args {
     /// The version of a new manifest [default: the server's version].
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
-    /// The environment variable with a bearer token for the server. A new manifest refers to the Secret of its own name, key
-    /// `token`.
-    #[arg(long, value_name = "VARIABLE")]
-    bearer_env: Option<String>,
-    /// A header with a credential for the server, and the environment variable with its value. As --bearer-env otherwise.
-    #[arg(long, value_name = "NAME=VARIABLE", conflicts_with = "bearer_env")]
-    header_env: Option<String>,
+    #[command(flatten)]
+    credential: CredentialArgs,
     /// What the client declares that it can be asked for during a call: some servers of 2025-11-25 and before list a tool only to such
     /// clients. May be repeated.
     #[arg(long, value_enum, value_name = "CAPABILITY", conflicts_with = "command")]
@@ -117,13 +112,6 @@ struct Pinned {
     manifest: std::sync::Arc<Resource<ServiceManifestSpec>>,
 }
 
-/// A credential: the header that carries it, and `auth` of a manifest without its secret.
-struct Credential {
-    name: HeaderName,
-    value: HeaderValue,
-    auth: Tree,
-}
-
 /// Writes or compares. Returns 4 if the server differs from the file.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let existing = match args.file.as_deref().filter(|file| file.is_file() && !args.force) {
@@ -142,7 +130,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (None, Some(pinned)) => pinned.endpoint.clone(),
         (None, None) => bail!("there is no file to take the server's URL from; name the URL"),
     };
-    let credential = args.credential()?;
+    let credential = args.credential.read()?;
     let env = || args.env.iter().map(Tree::text).collect();
     let variables = || (!args.env.is_empty()).then(|| ("env", Tree::List(env())));
     // Nothing is sent to an address that a manifest must not name.
@@ -152,8 +140,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Listed { server, tools } = match &endpoint {
         Endpoint::Url(url) => {
             let parsed = Url::parse(url).context("the URL")?;
-            let headers = credential.iter().map(|credential| (credential.name.clone(), credential.value.clone()));
-            runtime.block_on(client::list(&parsed, headers.collect(), &args.client_capability))?
+            let headers = Credential::headers(credential.as_ref());
+            runtime.block_on(client::list(&parsed, headers, &args.client_capability))?
         }
         Endpoint::Command(command) => {
             let environment = args.environment(existing.as_ref())?;
@@ -198,28 +186,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 impl Args {
-    fn credential(&self) -> anyhow::Result<Option<Credential>> {
-        let value = |variable: &str, prefix: &str| {
-            let text =
-                std::env::var(variable).map_err(|_| anyhow!("the environment variable {variable} is not set"))?;
-            let mut value = HeaderValue::from_str(&format!("{prefix}{}", text.trim_end_matches(['\r', '\n'])))
-                .map_err(|_| {
-                    anyhow!("the environment variable {variable} has characters that a header cannot carry")
-                })?;
-            value.set_sensitive(true);
-            Ok::<_, anyhow::Error>(value)
-        };
-        if let Some(variable) = &self.bearer_env {
-            let auth = Tree::map([("type", Tree::text("bearer"))]);
-            return Ok(Some(Credential { name: AUTHORIZATION, value: value(variable, "Bearer ")?, auth }));
-        }
-        let Some(header) = &self.header_env else { return Ok(None) };
-        let (name, variable) = header.split_once('=').context("--header-env: write NAME=VARIABLE")?;
-        let auth = Tree::map([("type", Tree::text("header")), ("name", Tree::text(name))]);
-        let header: HeaderName = name.parse().map_err(|_| anyhow!("--header-env: `{name}` is not a header name"))?;
-        Ok(Some(Credential { name: header, value: value(variable, "")?, auth }))
-    }
-
     /// Returns the environment of the program: the variables that the arguments and the file name, and the credentials of the file.
     fn environment(&self, existing: Option<&Pinned>) -> anyhow::Result<Vec<(OsString, OsString)>> {
         let spec = existing.and_then(|pinned| pinned.manifest.spec.mcp.as_ref());
@@ -286,15 +252,6 @@ impl Args {
         }
         note!("{path} was left alone; --update shows the differences and accepts them");
         Ok(ExitCode::from(DIFFERENT))
-    }
-}
-
-impl Credential {
-    /// Returns `auth` of a manifest, which names the Secret of the manifest's own name.
-    fn auth_of(self, name: &str) -> Tree {
-        let mut auth = self.auth;
-        auth.push("secretRef", Tree::map([("name", Tree::text(name)), ("key", Tree::text("token"))]));
-        auth
     }
 }
 

@@ -11,6 +11,7 @@ use tamis_schema::Patterns;
 
 use super::service::{Services, tool_name};
 use super::size::{self, MAX_SERVICE_BYTES};
+use super::source::graphql::RELATION;
 use super::template::{placeholders, strings};
 use super::unusable::Unusables;
 use super::{duplicate_names, schema, template};
@@ -263,6 +264,7 @@ fn check_arguments(
         let at = at.key(name);
         if !takes.contains(name) {
             let remedy = match did_you_mean(name, takes.iter().map(String::as_str)) {
+                _ if name.starts_with(RELATION) => "translate it with `tamis import graphql --custom-tools`".to_owned(),
                 Some(known) => format!("did you mean `{known}`?"),
                 None => "remove it".to_owned(),
             };

@@ -53,7 +53,7 @@ use crate::{Diagnostic, Loaded, ParsedFile, Resource};
 pub use bundle::Bundled;
 pub use conversions::Conversions;
 pub use pause::{Paused, pause};
-pub use source::graphql::{GraphQlDocuments, examine_graphql};
+pub use source::graphql::{GraphQlDocuments, GraphQlOperations, examine_graphql, graphql_operations};
 pub use source::grpc::{GrpcReport, ProtoFile, ProtoText, examine_grpc, proto_imports};
 pub use source::openapi::examine_api;
 pub use source::report::{ApiReport, ApiTool};

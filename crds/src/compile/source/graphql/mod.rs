@@ -9,6 +9,9 @@ mod introspection;
 mod operations;
 mod output;
 mod prune;
+mod relations;
+#[cfg(test)]
+mod relations_tests;
 mod report;
 mod selection;
 #[cfg(test)]
@@ -30,6 +33,8 @@ use tamis_schema::Patterns;
 
 pub(crate) use self::fields::Selection;
 use self::input::Inputs;
+pub(crate) use self::relations::RELATION;
+pub use self::relations::{GraphQlOperations, graphql_operations};
 pub use self::report::{GraphQlDocuments, examine_graphql};
 use self::selection::{Selector, Types};
 use self::text::Text;

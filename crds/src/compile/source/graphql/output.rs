@@ -30,7 +30,7 @@ impl Shape {
             shape.add("__typename", &Type::NonNullNamed(apollo_compiler::name!("String")));
         }
         for fields in std::iter::once(&selected.fields).chain(selected.fragments.values()) {
-            for (name, Picked { ty, of }) in fields {
+            for (name, Picked { ty, of, .. }) in fields {
                 let member = shape.add(name, ty);
                 if let Some(of) = of {
                     member.of.merge(Self::of(of));

@@ -33,6 +33,8 @@ pub(super) struct Selected {
 #[derive(Debug, Clone)]
 pub(super) struct Picked {
     pub(super) ty: Type,
+    /// Its arguments with their brackets, if it is asked for with some.
+    pub(super) arguments: String,
     /// What is asked for of it; none of a scalar or an enum.
     pub(super) of: Option<Selected>,
 }
@@ -61,6 +63,7 @@ impl Selected {
 fn write_fields(fields: &IndexMap<Name, Picked>, out: &mut String) {
     for (name, picked) in fields {
         out.push_str(name);
+        out.push_str(&picked.arguments);
         match &picked.of {
             Some(of) => of.write(out),
             None => out.push(' '),
@@ -85,7 +88,7 @@ impl<'s> Types<'s> {
         Self { schema, implementers: schema.implementers_map() }
     }
 
-    fn fields(&self, ty: &str) -> Option<&'s SchemaMap<Name, Component<FieldDefinition>>> {
+    pub(super) fn fields(&self, ty: &str) -> Option<&'s SchemaMap<Name, Component<FieldDefinition>>> {
         match self.schema.types.get(ty)? {
             ExtendedType::Object(object) => Some(&object.fields),
             ExtendedType::Interface(interface) => Some(&interface.fields),
@@ -196,7 +199,7 @@ impl<'t, 's> Selector<'t, 's> {
                 }
                 Some(inner)
             };
-            picked.insert(name.clone(), Picked { ty: field.ty.clone(), of });
+            picked.insert(name.clone(), Picked { ty: field.ty.clone(), arguments: String::new(), of });
         }
         picked
     }
@@ -251,7 +254,7 @@ impl<'t, 's> Selector<'t, 's> {
         let reads = elements(&field.ty, reads.member(&field.name)?);
         let of = field.ty.inner_named_type();
         let of = (!self.types.is_leaf(of)).then(|| self.composite(of, &reads, depth + 1));
-        Some(Picked { ty: field.ty.clone(), of })
+        Some(Picked { ty: field.ty.clone(), arguments: String::new(), of })
     }
 
     /// Returns whether a field can be asked for without arguments, and whether there is room for it.

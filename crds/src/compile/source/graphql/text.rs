@@ -13,7 +13,7 @@ use crate::yaml::{Position, Value};
 /// Bytes of a schema.
 const MAX_SCHEMA: usize = 8 << 20;
 /// Bytes of the operations.
-const MAX_OPERATIONS: usize = 1 << 20;
+pub(super) const MAX_OPERATIONS: usize = 1 << 20;
 /// The number of findings about one document.
 const MAX_FINDINGS: usize = 100;
 
