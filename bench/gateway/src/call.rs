@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, TE};
 use hyper::{Method, Request, StatusCode, Uri};
 use serde::Serialize;
 
@@ -32,12 +32,14 @@ pub(crate) struct Call {
     path: String,
     headers: HeaderMap,
     body: Bytes,
+    /// Whether the answer is a result of JSON-RPC.
+    has_result: bool,
 }
 
 impl Call {
     /// A plain `GET` to the upstream or to a bare proxy.
     pub(crate) fn get(path: String) -> Self {
-        Self { method: Method::GET, path, headers: HeaderMap::new(), body: Bytes::new() }
+        Self { method: Method::GET, path, headers: HeaderMap::new(), body: Bytes::new(), has_result: false }
     }
 
     /// A `tools/call` without arguments.
@@ -80,7 +82,24 @@ impl Call {
     pub(crate) fn post(path: String, body: Bytes) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Self { method: Method::POST, path, headers, body }
+        Self { method: Method::POST, path, headers, body, has_result: true }
+    }
+
+    /// A query of the upstream as a GraphQL API.
+    pub(crate) fn graphql(kb: usize) -> Self {
+        let query = format!(
+            r#"{{"query":"query items{kb}{{items{kb}{{number title user{{login}}assignee}}}}","variables":{{}}}}"#
+        );
+        Self { has_result: false, ..Self::post("/graphql".to_owned(), query.into()) }
+    }
+
+    /// A call of the upstream as a gRPC server, with an empty message.
+    pub(crate) fn grpc(kb: usize) -> Self {
+        let mut call = Self::post(format!("/bench.Items/List{kb}"), Bytes::from_static(&[0; 5]));
+        call.has_result = false;
+        call.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        call.headers.insert(TE, HeaderValue::from_static("trailers"));
+        call
     }
 
     /// Adds `Authorization: Bearer KEY`.
@@ -113,7 +132,7 @@ impl Call {
         let head = &body[..body.len().min(4096)];
         let shown = || String::from_utf8_lossy(head).into_owned();
         ensure!(status.is_success(), "{} answered {status}: {}", self.path, shown());
-        if self.method == Method::POST {
+        if self.has_result {
             let text = std::str::from_utf8(body).with_context(|| format!("{}: the answer is no text", self.path))?;
             ensure!(text.contains("\"result\""), "{} gave no result: {}", self.path, shown());
             ensure!(!text.contains("\"isError\":true"), "{} failed: {}", self.path, shown());

@@ -108,9 +108,14 @@ async fn connect(from: Ipv4Addr, port: u16) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Makes one call on a connection of its own and returns the status and the body.
+/// Makes one call of HTTP/1.1 on a connection of its own and returns the status and the body.
 pub(crate) async fn once(port: u16, call: &Call) -> Result<(StatusCode, Bytes)> {
-    let mut sender = Sender::http1_from(Ipv4Addr::LOCALHOST, port).await?;
-    let (head, body) = sender.send(call.request(port, Protocol::Http1)?).await?.into_parts();
+    once_over(Protocol::Http1, port, call).await
+}
+
+/// Makes one call on a connection of its own and returns the status and the body.
+pub(crate) async fn once_over(protocol: Protocol, port: u16, call: &Call) -> Result<(StatusCode, Bytes)> {
+    let mut sender = Sender::open(port, protocol, 1).await?.remove(0);
+    let (head, body) = sender.send(call.request(port, protocol)?).await?.into_parts();
     Ok((head.status, body.collect().await?.to_bytes()))
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::payload::payload;
+
 /// The key of the exposition `key`.
 pub(crate) const KEY: &str = "bench-key";
 /// The SHA-256 of [`KEY`].
@@ -47,7 +49,8 @@ fn select(sizes: &[usize]) -> String {
 
 /// Writes the documents of one service with one tool for each size, and its expositions: `plain` without a filter,
 /// `select`, `enforced` with `retain` and `patches`, and `key`, which is `select` with an API key. A service `server` is the
-/// upstream as an MCP server, with the expositions `mcp-plain`, `mcp-select` and `mcp-held`, whose calls may take two minutes.
+/// upstream as an MCP server, with the expositions `mcp-plain`, `mcp-select` and `mcp-held`, whose calls may take two minutes. The
+/// services `openapi`, `graphql`, `grpc` and `command` have one exposition each.
 pub(crate) fn calls(folder: &Path, secrets: &Path, upstream: u16, sizes: &[usize]) -> Result<()> {
     let mut yaml = service(&format!("http://127.0.0.1:{upstream}"));
     for kb in sizes {
@@ -83,11 +86,72 @@ pub(crate) fn calls(folder: &Path, secrets: &Path, upstream: u16, sizes: &[usize
     yaml += &exposition("server", "mcp-plain", "", anonymous);
     yaml += &exposition("server", "mcp-select", "select", anonymous);
     yaml += &exposition("server", "mcp-held", "", "anonymous: true}\n  limits: {timeout: 2m");
+    yaml += &sources(folder, upstream, sizes)?;
     std::fs::write(folder.join("bench.yaml"), yaml)?;
     std::fs::create_dir_all(secrets.join("callers"))?;
     std::fs::write(secrets.join("callers/bench"), format!("sha256:{KEY_DIGEST}"))?;
     Ok(())
 }
+
+/// Returns services with the upstream behind each other source, and the exposition `SOURCE-select` of each.
+fn sources(folder: &Path, upstream: u16, sizes: &[usize]) -> Result<String> {
+    let base_url = format!("http://127.0.0.1:{upstream}");
+    let (mut paths, mut fields, mut methods, mut actions) =
+        (String::new(), String::new(), String::new(), String::new());
+    for kb in sizes {
+        let file = folder.join(format!("items-{kb}"));
+        std::fs::write(&file, payload(*kb))?;
+        let answer = "responses: {'200': {description: items}}";
+        writeln!(paths, "        /items/{kb}: {{get: {{operationId: items-{kb}, {answer}}}}}")?;
+        write!(fields, "items{kb}: [Item] ")?;
+        write!(methods, "rpc List{kb}(Empty) returns (Page); ")?;
+        writeln!(actions, "      items-{kb}: {{command: ['{}'], response: {{type: array}}}}", file.display())?;
+    }
+    let kinds = [
+        (
+            "openapi",
+            format!(
+                "baseUrl: {base_url}\n    inline:\n      openapi: 3.1.0\n      info: {{title: bench, version: '1'}}\n      paths:\n{paths}"
+            ),
+            "items-",
+            "",
+        ),
+        (
+            "graphql",
+            format!(
+                "baseUrl: {base_url}/graphql\n    inline: |\n      type Query {{ {fields}}}\n      type Item {{ number: Int title: String user: User assignee: String }}\n      type User {{ login: String }}\n"
+            ),
+            "items",
+            "",
+        ),
+        (
+            "grpc",
+            format!(
+                "endpoint: {base_url}\n    inline:\n      bench.proto: |\n        {PROTO}\n        service Items {{ {methods}}}\n"
+            ),
+            "Items_List",
+            "root: /items, ",
+        ),
+        ("command", format!("executable: cat\n    jsonFlag: none\n    actions:\n{actions}"), "items-", ""),
+    ];
+    let mut yaml = "---\napiVersion: tamis.dev/v1alpha1\nkind: GatewayGroup\nmetadata: {name: default}\nspec: {commands: {enabled: true}}\n".to_owned();
+    for (source, spec, tool, root) in kinds {
+        write!(
+            yaml,
+            "---\napiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: {source}}}\nspec:\n  version: 1.0.0\n  {source}:\n    {spec}"
+        )?;
+        yaml += &filter_set(source, "select", "Advisory");
+        yaml += &select(sizes).replace("items-", tool).replace("{select:", &format!("{{{root}select:"));
+        yaml += &exposition(source, &format!("{source}-select"), "select", "anonymous: true");
+    }
+    Ok(yaml)
+}
+
+/// The messages of the upstream as a gRPC server, with the fields of [`payload`] in their order.
+const PROTO: &str = "syntax = \"proto3\"; package bench; message Empty {} message Page { repeated Item items = 1; } \
+     message User { string login = 1; int32 id = 2; string type = 3; } \
+     message Item { int32 id = 1; int32 number = 2; string title = 3; string state = 4; bool locked = 5; int32 comments = 6; \
+     User user = 7; string body = 8; User assignee = 9; }";
 
 /// How the filters of the expositions in [`expositions`] relate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]

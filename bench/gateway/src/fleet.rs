@@ -69,11 +69,12 @@ impl Fleet {
             Ok(peers.context("published gateways are not running")?.server(peer))
         };
         Ok(match target {
-            Target::Upstream | Target::Mcp => &self.upstream,
+            Target::Upstream | Target::Mcp | Target::Graphql | Target::Grpc | Target::Command => &self.upstream,
             Target::Proxy => &self.proxy,
             Target::PerCoreProxy | Target::McpPerCoreProxy => &self.per_core,
             Target::Plain | Target::Select | Target::Enforced | Target::Key => &self.tamis,
-            Target::McpPlain | Target::McpSelect => &self.tamis,
+            Target::McpPlain | Target::McpSelect | Target::OpenapiSelect => &self.tamis,
+            Target::GraphqlSelect | Target::GrpcSelect | Target::CommandSelect => &self.tamis,
             Target::Traced => &self.traced,
             Target::Logged => &self.logged,
             Target::Fastmcp => return peer(Peer::FastMcp),
@@ -98,6 +99,17 @@ impl Fleet {
             }
             Target::McpPlain => "mcp-plain",
             Target::McpSelect => "mcp-select",
+            Target::OpenapiSelect => "openapi-select",
+            Target::Graphql => return Ok(Call::graphql(kb)),
+            Target::GraphqlSelect => {
+                return Call::tool("/mcp/default/graphql-select".to_owned(), &format!("items{kb}"), row.era);
+            }
+            Target::Grpc => return Ok(Call::grpc(kb)),
+            Target::GrpcSelect => {
+                return Call::tool("/mcp/default/grpc-select".to_owned(), &format!("Items_List{kb}"), row.era);
+            }
+            Target::Command => return Ok(Call::get(format!("/run/{kb}"))),
+            Target::CommandSelect => "command-select",
         };
         let call = tool(exposition, kb, row.era)?;
         if row.target == Target::Key { call.with_key(KEY) } else { Ok(call) }

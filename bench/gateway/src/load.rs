@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, spawn_local};
 
 use crate::call::Call;
-use crate::client::{Protocol, Sender, once};
+use crate::client::{Protocol, Sender, once_over};
 use crate::cores::CoreTime;
 use crate::pace::Pace;
 use crate::process::Server;
@@ -37,7 +37,7 @@ impl Load<'_> {
 
     /// Makes one call, checks its answer and returns the answer's length.
     pub(crate) async fn check(&self) -> Result<usize> {
-        let (status, body) = once(self.server.port, self.call).await?;
+        let (status, body) = once_over(self.protocol, self.server.port, self.call).await?;
         self.call.check(status, &body)?;
         Ok(body.len())
     }

@@ -53,6 +53,7 @@ async fn measure(case: &Case, fleet: &Fleet, cores: &Cores, effort: Effort) -> R
         .map(|(row, call)| {
             let server = fleet.server(row.target)?;
             let Case { protocol, concurrency, .. } = *case;
+            let protocol = row.target.protocol().unwrap_or(protocol);
             Ok(Load { server, core: cores.target, call, protocol, concurrency, time: effort.time })
         })
         .collect::<Result<_>>()?;
@@ -115,7 +116,7 @@ fn offered(comparison: Comparison, rates: &[f64]) -> Vec<Option<f64>> {
     let of = |&rate: &f64| match comparison {
         Comparison::Sizes | Comparison::McpServer => Some(half(slowest)),
         Comparison::Transport => None,
-        Comparison::Peers => Some(half(rate)),
+        Comparison::Sources | Comparison::Peers => Some(half(rate)),
     };
     rates.iter().map(of).collect()
 }
@@ -132,6 +133,7 @@ mod tests {
             (Comparison::Sizes, [Some(1.0); 3]),
             (Comparison::McpServer, [Some(1.0); 3]),
             (Comparison::Transport, [None; 3]),
+            (Comparison::Sources, [Some(20_000.0), Some(50.0), Some(1.0)]),
             (Comparison::Peers, [Some(20_000.0), Some(50.0), Some(1.0)]),
         ] {
             assert_eq!(offered(comparison, &rates), expected, "{comparison:?}");

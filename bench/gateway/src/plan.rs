@@ -41,6 +41,20 @@ pub(crate) enum Target {
     McpPlain,
     /// `tamis serve` in front of the MCP server, with `select`.
     McpSelect,
+    /// `tamis serve` with `select`, and an OpenAPI document of the upstream.
+    OpenapiSelect,
+    /// The upstream as a GraphQL API, called directly.
+    Graphql,
+    /// `tamis serve` in front of the GraphQL API, with `select`.
+    GraphqlSelect,
+    /// The upstream as a gRPC server, called directly.
+    Grpc,
+    /// `tamis serve` in front of the gRPC server, with `select`.
+    GrpcSelect,
+    /// The upstream, which runs `cat` for each call.
+    Command,
+    /// `tamis serve` with `cat` as the source, with `select`.
+    CommandSelect,
 }
 
 impl Target {
@@ -63,6 +77,13 @@ impl Target {
             Self::McpPerCoreProxy => "MCP server, bare proxy, per core",
             Self::McpPlain => "MCP server, tamis",
             Self::McpSelect => "MCP server, tamis, `select`",
+            Self::OpenapiSelect => "OpenAPI, tamis, `select`",
+            Self::Graphql => "GraphQL API",
+            Self::GraphqlSelect => "GraphQL API, tamis, `select`",
+            Self::Grpc => "gRPC server",
+            Self::GrpcSelect => "gRPC server, tamis, `select`",
+            Self::Command => "program",
+            Self::CommandSelect => "program, tamis, `select`",
         }
     }
 
@@ -73,17 +94,24 @@ impl Target {
             Self::Upstream | Self::Proxy | Self::PerCoreProxy => false,
             Self::Plain | Self::Select | Self::Enforced | Self::Key | Self::Traced | Self::Logged => false,
             Self::Mcp | Self::McpPerCoreProxy | Self::McpPlain | Self::McpSelect => false,
+            Self::Graphql | Self::Grpc | Self::Command => false,
+            Self::OpenapiSelect | Self::GraphqlSelect | Self::GrpcSelect | Self::CommandSelect => false,
         }
     }
 
     /// Returns whether it is the upstream itself, which shares its core with the load generator.
     pub(crate) fn is_upstream(self) -> bool {
-        matches!(self, Self::Upstream | Self::Mcp)
+        matches!(self, Self::Upstream | Self::Mcp | Self::Graphql | Self::Grpc | Self::Command)
     }
 
     /// Returns whether it is what the others of a case are compared with: a proxy that does as little as possible.
     pub(crate) fn is_reference(self) -> bool {
         matches!(self, Self::PerCoreProxy | Self::McpPerCoreProxy)
+    }
+
+    /// Returns the protocol of its connections, if it is not that of the case.
+    pub(crate) fn protocol(self) -> Option<Protocol> {
+        (self == Self::Grpc).then_some(Protocol::Http2)
     }
 
     /// Returns whether it is called by MCP, so that the era matters.
@@ -93,6 +121,8 @@ impl Target {
             Self::Plain | Self::Select | Self::Enforced | Self::Key | Self::Traced | Self::Logged => true,
             Self::Fastmcp | Self::McpProxy | Self::Contextforge => true,
             Self::Mcp | Self::McpPerCoreProxy | Self::McpPlain | Self::McpSelect => true,
+            Self::Graphql | Self::Grpc | Self::Command => false,
+            Self::OpenapiSelect | Self::GraphqlSelect | Self::GrpcSelect | Self::CommandSelect => true,
         }
     }
 }
@@ -112,6 +142,20 @@ const PEERS: &[Target] =
 /// The targets that are compared in front of an MCP server, with an HTTP API beside them.
 const MCP: &[Target] =
     &[Target::Mcp, Target::McpPerCoreProxy, Target::McpPlain, Target::McpSelect, Target::Plain, Target::Select];
+
+/// The sources of a service, each with its server called directly.
+const SOURCES: &[Target] = &[
+    Target::Upstream,
+    Target::PerCoreProxy,
+    Target::Select,
+    Target::OpenapiSelect,
+    Target::Graphql,
+    Target::GraphqlSelect,
+    Target::Grpc,
+    Target::GrpcSelect,
+    Target::Command,
+    Target::CommandSelect,
+];
 
 /// The number of connections of the cases that compare sizes.
 const CONNECTIONS: usize = 16;
@@ -142,6 +186,8 @@ pub(crate) enum Comparison {
     Transport,
     /// An MCP server as the source: throughput, and latency at one rate for all servers.
     McpServer,
+    /// Sources: throughput, and latency at a rate for each of them, since a program takes many times as long as a request.
+    Sources,
     /// Published gateways: throughput, and latency at a rate for each server, since they differ by orders of magnitude.
     Peers,
 }
@@ -164,6 +210,7 @@ impl Case {
         match (self.protocol, self.concurrency) {
             _ if self.comparison == Comparison::Peers => format!("{} kB, published gateways", self.kb),
             _ if self.comparison == Comparison::McpServer => format!("{} kB, MCP server", self.kb),
+            _ if self.comparison == Comparison::Sources => format!("{} kB, sources", self.kb),
             (Protocol::Http1, CONNECTIONS) => format!("{} kB", self.kb),
             (Protocol::Http1, 1) => format!("{} kB, 1 connection", self.kb),
             (Protocol::Http1, count) => format!("{} kB, {count} connections", self.kb),
@@ -178,8 +225,8 @@ fn detailed(sizes: &[usize]) -> Option<usize> {
 }
 
 /// Returns the cases. Every size is measured with the main targets. One size, 4 kB or else the first, is measured in
-/// detail: the modern era, an API key, the audit log, traces, other numbers of connections, HTTP/2, and an MCP server. `quick` leaves
-/// out the details.
+/// detail: the modern era, an API key, the audit log, traces, other numbers of connections, HTTP/2, an MCP server, and the other sources.
+/// `quick` leaves out the details.
 pub(crate) fn cases(sizes: &[usize], targets: &[Target], quick: bool) -> Vec<Case> {
     let chosen = |of: &[Target], era: Era| chosen(of, targets, era);
     let detailed = detailed(sizes);
@@ -198,10 +245,11 @@ pub(crate) fn cases(sizes: &[usize], targets: &[Target], quick: bool) -> Vec<Cas
             let rows = chosen(TRANSPORT, Era::Legacy);
             cases.push(Case { comparison: Comparison::Transport, kb, protocol, concurrency, rows });
         }
-        let rows = chosen(MCP, Era::Legacy);
-        if rows.iter().any(|row| !MAIN.contains(&row.target)) {
-            let (comparison, protocol) = (Comparison::McpServer, Protocol::Http1);
-            cases.push(Case { comparison, kb, protocol, concurrency: CONNECTIONS, rows });
+        for (of, comparison) in [(MCP, Comparison::McpServer), (SOURCES, Comparison::Sources)] {
+            let rows = chosen(of, Era::Legacy);
+            if rows.iter().any(|row| !MAIN.contains(&row.target)) {
+                cases.push(Case { comparison, kb, protocol: Protocol::Http1, concurrency: CONNECTIONS, rows });
+            }
         }
     }
     cases.retain(|case| !case.rows.is_empty());
@@ -245,10 +293,14 @@ mod tests {
                 "4 kB, 256 connections",
                 "4 kB, HTTP/2, 16 streams",
                 "4 kB, MCP server",
+                "4 kB, sources",
             ]
         );
-        let targets: std::collections::BTreeSet<Target> =
-            cases[1].rows.iter().chain(&cases[6].rows).chain(&peers.rows).map(|row| row.target).collect();
+        let targets: std::collections::BTreeSet<Target> = [&cases[1], &cases[6], &cases[7], &peers]
+            .iter()
+            .flat_map(|case| &case.rows)
+            .map(|row| row.target)
+            .collect();
         assert_eq!(targets.len(), Target::value_variants().len(), "{targets:?}");
         assert!(cases[1].rows.iter().any(|row| row.era == Era::Modern));
         assert!(cases.iter().flat_map(|case| &case.rows).all(|row| row.era == Era::Legacy || row.target.has_eras()));

@@ -80,6 +80,18 @@ impl ConfigMap {
     }
 }
 
+/// Returns all documents in a file that [`ConfigMap::of`] has made, by their names.
+pub(super) fn documents(file: &Path) -> Option<Vec<(String, Vec<u8>)>> {
+    let parsed = parse_document(&file.to_string_lossy(), &api::read(file).ok()?);
+    let map = parsed.resources.config_maps.first()?;
+    map.keys()
+        .map(|key| {
+            let name = key.strip_suffix(".zst").unwrap_or(key).to_owned();
+            Some((name, map.document(key)?.ok()?.into_owned()))
+        })
+        .collect()
+}
+
 /// Returns the document of a key, compressed or not, in a file that [`ConfigMap::of`] has made.
 pub(super) fn document(file: &Path, key: &str) -> Option<Vec<u8>> {
     let parsed = parse_document(&file.to_string_lossy(), &api::read(file).ok()?);

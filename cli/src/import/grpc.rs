@@ -7,10 +7,12 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use tamis_crds::{Diagnostic, GrpcReport, ProtoFile, examine_grpc, proto_imports};
 
-use super::api::{Content, Kinds, check, fetch, host, manifest, read, refuse, say, write_all};
+use super::api::{Content, Kinds, SERVER_SIDE, check, fetch, host, manifest, read, refuse, say, write_all};
+use super::config_map::{self, ConfigMap};
 use super::line;
 use super::manifest::default_name;
 use super::tree::Tree;
+use crate::note;
 
 /// What becomes tools.
 const METHODS: Kinds = Kinds { many: "methods", one: "method" };
@@ -30,8 +32,8 @@ Examples:
   # imports in another folder, and only some methods
   tamis import grpc protos/etcd/api/etcdserverpb/rpc.proto -I protos --endpoint http://127.0.0.1:2379 \\
     --include KV/Range --include 'Lease/*' -o api
-  # a manifest with the texts in it, for a cluster
-  tamis import grpc service.binpb --endpoint https://grpc.example.com --inline -o api
+  # for a cluster
+  tamis import grpc service.binpb --endpoint https://grpc.example.com --config-map -o api && kubectl apply -f api
 
 Exit codes:
   0  written
@@ -59,9 +61,13 @@ pub(crate) struct Args {
     /// The version of the service.
     #[arg(long, value_name = "VERSION", default_value = "1.0.0")]
     version: String,
-    /// Write the texts into the manifest, as a cluster takes them.
+    /// Write the texts into the manifest.
     #[arg(long)]
     inline: bool,
+    /// Write the texts into a ConfigMap with the label tamis.dev/document. They are compressed if `kubectl apply` would refuse them
+    /// otherwise, and refused if they do not fit.
+    #[arg(long, conflicts_with = "inline")]
+    config_map: bool,
     /// Replace the files if they exist.
     #[arg(long)]
     force: bool,
@@ -69,7 +75,7 @@ pub(crate) struct Args {
 
 /// Writes the manifest and the .proto files.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let Args { document, endpoint, include, proto_path, directory, name, version, inline, force } = args;
+    let Args { document, endpoint, include, proto_path, directory, name, version, inline, config_map, force } = args;
     let include = (!include.is_empty()).then_some(&include[..]);
     let report = examine_grpc(&documents(document, proto_path)?, include);
     let errors: Vec<&Diagnostic> = report.api.findings.iter().filter(|finding| finding.is_error()).collect();
@@ -84,7 +90,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let root = directory.join(format!("{name}.proto"));
     let mut files: Vec<(PathBuf, String)> = Vec::new();
     let mut source = Tree::map([("endpoint", Tree::text(endpoint))]);
-    if !inline {
+    let map_file = directory.join(format!("{name}.configmap.yaml"));
+    let (mut is_large, mut root_key) = (false, String::new());
+    if *config_map {
+        let keys = keys(&report, &name)?;
+        let stored =
+            ConfigMap::of(&name, &keys.iter().map(|(key, text)| (&**key, text.as_bytes())).collect::<Vec<_>>())?;
+        source.push("configMapRef", stored.reference(0));
+        root_key = keys.into_iter().next().map(|(key, _)| key).unwrap_or_default();
+        is_large = stored.is_large;
+        files.push((map_file.clone(), stored.yaml));
+    } else if !inline {
         source.push("file", Tree::text(format!("{name}.proto")));
         for text in &report.texts {
             files.push((directory.join(&text.path), text.text.clone()));
@@ -106,13 +122,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut all: Vec<Content<'_>> = files.iter().map(|(file, text)| (&**file, text.as_bytes())).collect();
     all.push((&manifest_file, text.as_bytes()));
     check(&all, *force)?;
-    let before = previous(&root);
+    let before = if *config_map { previous_keys(&map_file, &root_key) } else { previous(&root) };
     for (file, _) in &files {
         let folder = file.parent().unwrap_or(directory);
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
     write_all(directory, &all, *force)?;
-    let written = [&*manifest_file, &root];
+    if is_large {
+        note!("{SERVER_SIDE}");
+    }
+    let written = [&*manifest_file, if *config_map { &map_file } else { &root }];
     let written = if *inline { &written[..1] } else { &written[..] };
     say(&report.api, METHODS, written, before.as_ref().map(|report| &report.api))?;
     Ok(ExitCode::SUCCESS)
@@ -162,6 +181,42 @@ fn public_imports(report: &GrpcReport) -> String {
         text.push_str(&format!("import public \"{root}\";\n"));
     }
     text
+}
+
+/// Returns the keys of a ConfigMap with their texts, first the one that the manifest names: `.` is in place of each `/` of a path.
+fn keys(report: &GrpcReport, name: &str) -> anyhow::Result<Vec<(String, String)>> {
+    let key = |path: &str| path.replace('/', ".");
+    let mut keys: Vec<(String, String)> =
+        report.texts.iter().map(|text| (key(&text.path), text.text.clone())).collect();
+    let root = match &report.roots[..] {
+        [root] => key(root),
+        _ => {
+            keys.push((format!("{name}.proto"), public_imports(report)));
+            format!("{name}.proto")
+        }
+    };
+    keys.sort_by_key(|(key, _)| (*key != root, key.clone()));
+    if let Some(twice) = keys.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        bail!(
+            "two files would have the key `{}` in the ConfigMap; import a descriptor set, or pass another --name",
+            twice[0].0
+        );
+    }
+    Ok(keys)
+}
+
+/// Returns what a ConfigMap held before, if it can be read. `root`: the key that its manifest names.
+fn previous_keys(file: &Path, root: &str) -> Option<GrpcReport> {
+    let mut documents = config_map::documents(file)?;
+    documents.sort_by_key(|(key, _)| key != root);
+    let texts = documents.iter().filter_map(|(_, text)| std::str::from_utf8(text).ok());
+    let imports: Vec<String> = texts.flat_map(proto_imports).collect();
+    let each = documents.into_iter().map(|(key, bytes)| {
+        let import = imports.iter().find(|import| import.replace('/', ".") == key);
+        ProtoFile { path: import.unwrap_or(&key).clone(), file: key, bytes }
+    });
+    let report = examine_grpc(&each.collect::<Vec<_>>(), None);
+    (!report.api.findings.iter().any(Diagnostic::is_error)).then_some(report)
 }
 
 /// Returns the field `inline` of the source, at the end of a manifest.
@@ -215,6 +270,7 @@ service KV {
             name: Some("kv".to_owned()),
             version: "1.0.0".to_owned(),
             inline: false,
+            config_map: false,
             force: false,
         }
     }
@@ -264,6 +320,28 @@ service KV {
         assert!(text.contains("    inline:\n      b/kv.proto: |\n        syntax = \"proto3\";\n"), "{text}");
         assert!(!dir.path().join("out/kv.proto").exists());
         assert_eq!(diagnose(&tamis_crds::load(&[dir.path().join("out")])), []);
+    }
+
+    #[test]
+    fn texts_become_keys_of_a_config_map() {
+        let dir = folder();
+        let import = |force, include| run(&Args { config_map: true, force, ..args(dir.path(), include) });
+        import(false, &["Get"]).expect("is written");
+        let read = |name: &str| fs::read_to_string(dir.path().join("out").join(name)).expect("is there");
+        assert!(
+            read("kv.yaml").contains("    configMapRef:\n      name: kv\n      key: rpc.proto\n"),
+            "{}",
+            read("kv.yaml")
+        );
+        let map = read("kv.configmap.yaml");
+        assert!(map.contains("  rpc.proto: |") && map.contains("  b.kv.proto: |"), "{map}");
+        assert_eq!(diagnose(&tamis_crds::load(&[dir.path().join("out")])), []);
+        assert!(import(false, &["Get"]).is_err(), "nothing is overwritten");
+        let file = dir.path().join("out/kv.configmap.yaml");
+        let before = previous_keys(&file, "rpc.proto").expect("is readable");
+        import(true, &["Put"]).expect("is replaced");
+        let now = previous_keys(&file, "rpc.proto").expect("is readable");
+        assert_eq!(changes(Some(&before.api), &now.api), "added: KV_Put\nremoved: KV_Get\n");
     }
 
     #[test]

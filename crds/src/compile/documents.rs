@@ -17,7 +17,7 @@ use crate::origin::FieldPath;
 use crate::read::{api, excerpt};
 use crate::resources::{ApiDocument, ConfigMap, ConfigMapKeyRef, ObjectName, document_name};
 use crate::sink::DiagnosticSink;
-use crate::yaml::{Node, Position};
+use crate::yaml::{MAX_API_BYTES, Node, Position};
 
 /// Where a manifest holds a document.
 #[derive(Debug, Clone, Copy)]
@@ -218,13 +218,18 @@ fn key_of(
 }
 
 impl Stored {
-    /// Unpacks and parses the document.
-    fn tree(&self) -> Result<Node, Box<Diagnostic>> {
+    /// Unpacks and parses the document. `left`: how many bytes may still be unpacked.
+    fn tree(&self, left: &mut u64) -> Result<Node, Box<Diagnostic>> {
         let Self { map, key, file, at: _, is_text } = self;
         let error =
             |message: String, remedy: &str| Box::new(Diagnostic::error(file, Position::START, "", message, remedy));
         let bytes = map.document(key).ok_or_else(|| error("is missing".to_owned(), "add it"))?;
         let bytes: Cow<'_, [u8]> = bytes.map_err(|(message, remedy)| error(message, remedy))?;
+        *left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
+            let message =
+                format!("has, with the documents before it, more than {MAX_API_BYTES} bytes once they are unpacked");
+            error(message, "prune them with `tamis import`")
+        })?;
         api::tree(file, document_name(key), &bytes, *is_text)
     }
 }
@@ -238,12 +243,24 @@ impl<'s> Document<'s> {
         }
     }
 
-    /// Unpacks and parses the document, unless it is parsed already.
-    fn tree(&self) -> Result<Cow<'_, Node>, Box<Diagnostic>> {
+    /// Unpacks and parses the document, unless it is parsed already. `left`: how many bytes may still be unpacked.
+    fn tree(&self, left: &mut u64) -> Result<Cow<'_, Node>, Box<Diagnostic>> {
         match self {
             Self::Inline(at) | Self::File(at, _) => Ok(Cow::Borrowed(at.node)),
-            Self::Stored(stored) => stored.tree().map(Cow::Owned),
+            Self::Stored(stored) => stored.tree(left).map(Cow::Owned),
         }
+    }
+
+    /// Returns the documents in other keys of the same ConfigMap, each with its name, that have the kind of name that `is_meant`
+    /// accepts.
+    pub(super) fn others(&self, is_meant: impl Fn(&str) -> bool) -> Vec<(&str, Self)> {
+        let Self::Stored(Stored { map, key: own, at, is_text, file: _ }) = self else { return Vec::new() };
+        let keys = map.keys().filter(|key| key != own).map(|key| (document_name(key), key));
+        let other = |(name, key): (_, &str)| {
+            let (map, at, file) = (Arc::clone(map), at.clone(), format!("ConfigMap {}[{key}]", map.name).into());
+            (name, Self::Stored(Stored { map, key: key.to_owned(), file, at, is_text: *is_text }))
+        };
+        keys.filter(|(name, _)| is_meant(name)).map(other).collect()
     }
 
     /// Returns the document's place. `node`: what [`Document::tree`] has returned.
@@ -291,7 +308,8 @@ pub(super) fn converted<'s, C: Conversion + Clone>(
     let (conversion, findings) = match known {
         Some(known) => known,
         None => {
-            let trees: Result<Vec<_>, _> = documents.iter().map(|document| document.tree()).collect();
+            let mut left = MAX_API_BYTES;
+            let trees: Result<Vec<_>, _> = documents.iter().map(|document| document.tree(&mut left)).collect();
             let trees = match trees {
                 Ok(trees) => trees,
                 Err(finding) => {

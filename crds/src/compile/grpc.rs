@@ -13,7 +13,7 @@ use super::source::grpc::{self, Conversion, Text, convert};
 use super::source::{DocumentAt, Selection};
 use crate::origin::FieldPath;
 use crate::read::api;
-use crate::resources::{ConfigurationPlanSpec, GrpcSpec};
+use crate::resources::{ConfigurationPlanSpec, GrpcSpec, document_name};
 use crate::sink::DiagnosticSink;
 use crate::yaml::Value;
 
@@ -28,10 +28,10 @@ pub(super) fn compile<'s>(
     library: Library<'s, '_>,
     sink: &mut DiagnosticSink<'s>,
 ) -> Option<(GrpcSource, IndexMap<String, ServiceTool>)> {
-    let GrpcSpec { inline, file, config_map_ref: _, reflection, endpoint, auth: auth_spec, methods, overrides } = spec;
+    let GrpcSpec { inline, file, config_map_ref, reflection, endpoint, auth: auth_spec, methods, overrides } = spec;
     let at = FieldPath::spec(["grpc"]);
     if *reflection == Some(true) {
-        let remedy = "name the .proto file or the descriptor set of the server in `file`";
+        let remedy = "name the .proto file or the descriptor set of the server in `file` or `configMapRef`";
         sink.because(Reason::UnsupportedSource).error(&at.key("reflection"), "is not implemented yet", remedy);
         return None;
     }
@@ -40,24 +40,25 @@ pub(super) fn compile<'s>(
     if let Some((field, message, remedy)) = auth.as_ref().and_then(unsuitable) {
         sink.error(&at.key("auth").key(field), message, remedy);
     }
-    let given = Given { inline: inline.is_some(), file: file.as_deref(), config_map: None };
+    let given = Given { inline: inline.is_some(), file: file.as_deref(), config_map: config_map_ref.as_ref() };
     let root = find(given, INLINE, &at, library, sink)?;
-    // The texts that the root may import, by their paths from the manifest.
-    let protos = file.as_ref().filter(|file| api::is_proto(file)).map(|_| sink.origin().file.clone());
-    let (paths, texts): (Vec<&str>, Vec<Document<'s>>) = protos
-        .iter()
-        .flat_map(|manifest| api::protos(manifest, library.apis))
-        .filter_map(|(path, api)| {
-            let at = DocumentAt { file: &api.file, field: "", node: api.tree.as_ref().ok()? };
-            Some((path, Document::File(at, &api.digest)))
-        })
-        .unzip();
+    let key = config_map_ref.as_ref().map(|named| document_name(&named.key));
+    let named = file.as_deref().or(key);
+    let has_imports = named.is_some_and(api::is_proto);
+    // The texts that the root may import: files by their paths from the manifest, and keys.
+    let protos = file.as_ref().filter(|_| has_imports).map(|_| sink.origin().file.clone());
+    let files = protos.iter().flat_map(|manifest| api::protos(manifest, library.apis)).filter_map(|(path, api)| {
+        let at = DocumentAt { file: &api.file, field: "", node: api.tree.as_ref().ok()? };
+        Some((path, Document::File(at, &api.digest)))
+    });
+    let keys = root.others(|name| has_imports && api::is_proto(name));
+    let (paths, texts): (Vec<&str>, Vec<Document<'s>>) = files.chain(keys).unzip();
     let documents: Vec<&Document<'s>> = std::iter::once(&root).chain(&texts).collect();
     let methods = methods.clone().unwrap_or_default();
     let selection = Selection { include: methods.include.as_deref(), exclude: &methods.exclude };
-    let chosen = ("grpc", file, &paths, &methods);
+    let chosen = ("grpc", named, key.is_some(), &paths, &methods);
     let (conversion, failed) = converted(&documents, &chosen, library.env, sink, |documents| {
-        convert(source(documents, file.as_deref(), &paths), selection)
+        convert(source(documents, (named, key.is_some()), &paths), selection)
     })?;
     let Conversion { tools, left_out: _, unselected: _, names, descriptors, findings: _ } = conversion;
     let is_readable = !failed;
@@ -74,11 +75,15 @@ pub(super) fn compile<'s>(
     Some((GrpcSource { endpoint: endpoint.clone(), auth, headers: IndexMap::new(), descriptors }, tools))
 }
 
-/// Returns where the descriptors come from. `named`: the file that the manifest names, which is the first of `documents`; the others
-/// have the paths `paths`. Without it, the only document holds the texts.
-fn source<'n>(documents: &[DocumentAt<'n>], named: Option<&'n str>, paths: &[&'n str]) -> grpc::Source<'n> {
+/// Returns where the descriptors come from. `named`: the file or the key that the manifest names, which is the first of `documents`; the
+/// others have the paths `paths`. Without it, the only document holds the texts.
+fn source<'n>(
+    documents: &[DocumentAt<'n>],
+    (named, is_key): (Option<&'n str>, bool),
+    paths: &[&'n str],
+) -> grpc::Source<'n> {
     let [root, texts @ ..] = documents else { return grpc::Source::Texts { roots: Vec::new(), all: Vec::new() } };
-    let text = |path: &'n str, document: DocumentAt<'n>| Text { name: path.to_owned(), path, document };
+    let text = |path: &'n str, document: DocumentAt<'n>| Text { name: path.to_owned(), path, document, is_key };
     match named {
         None => {
             let entries = match &root.node.value {

@@ -276,9 +276,16 @@ fn manifest() -> Vec<(&'static str, Json)> {
             rules([
                 (
                     "!has(self.file)",
-                    "`file` names a file next to the manifest, and a cluster has none; write the .proto texts into `inline`",
+                    "`file` names a file next to the manifest, and a cluster has none; name a ConfigMap in `configMapRef`, or write the .proto texts into `inline`",
                 ),
-                ("has(self.inline) || has(self.file)", "has no document; write the .proto texts into `inline`"),
+                (
+                    "has(self.inline) || has(self.file) || has(self.configMapRef)",
+                    "has no document; name a ConfigMap in `configMapRef`, or write the .proto texts into `inline`",
+                ),
+                (
+                    "!has(self.inline) || !has(self.configMapRef)",
+                    "`configMapRef` and `inline` are mutually exclusive; remove one of them",
+                ),
                 ("!has(self.reflection) || !self.reflection", "`reflection: true` is not implemented yet; remove it"),
             ]),
         ),

@@ -130,6 +130,9 @@ pub(crate) fn parse(file: &Arc<str>, bytes: &[u8]) -> ApiDocument {
 /// Parses a document. `name` distinguishes JSON from YAML, and `file` is only for messages. `is_text`: whether the document is a
 /// text in GraphQL's own language, or a .proto text.
 pub(crate) fn tree(file: &Arc<str>, name: &str, bytes: &[u8], is_text: bool) -> Result<Node, Box<Diagnostic>> {
+    if is_text && is_descriptor_set(name) {
+        return Ok(Node::text(Position::START, BASE64_STANDARD.encode(bytes)));
+    }
     if is_text {
         return yaml::decode(file, bytes, MAX_FILE_BYTES).map(|text| Node::text(Position::START, text));
     }

@@ -108,8 +108,8 @@ pub(crate) fn notices(resources: &Resources) -> Vec<Diagnostic> {
         if !named.any(|manifest| manifest.spec.config_maps().any(|named| named.name == map.name.name)) {
             let key = map.keys().next().unwrap_or("KEY");
             let remedy = format!(
-                "write a ServiceManifest with `openapi: {{configMapRef: {{name: {}, key: {key}}}}}`, or `graphql`; or remove the \
-                 label",
+                "write a ServiceManifest with `openapi: {{configMapRef: {{name: {}, key: {key}}}}}`, `graphql` or `grpc`; or remove \
+                 the label",
                 map.name.name
             );
             let message = format!("no ServiceManifest names the ConfigMap, which has the label {DOCUMENT_LABEL}");

@@ -26,8 +26,6 @@ pub(super) fn check(
 
 /// The fields for the sources of a ServiceManifest that are not implemented.
 const SOURCES: &[&str] = &["spec.llm"];
-/// References to documents, for which there is another way.
-const CONFIG_MAPS: &[&str] = &["spec.grpc.configMapRef"];
 
 struct Checker<'a> {
     file: &'a Arc<str>,
@@ -40,10 +38,8 @@ impl Checker<'_> {
         let at = node.position;
         match (view.shape(node).1, &node.value) {
             (Shape::Later, _) => {
-                let is_reference = CONFIG_MAPS.contains(&field);
-                let remedy = if is_reference { "write the document into `inline`" } else { "remove it" };
-                let error = Diagnostic::error(self.file, at, field, "is not implemented yet", remedy);
-                let is_source = is_reference || SOURCES.contains(&field);
+                let error = Diagnostic::error(self.file, at, field, "is not implemented yet", "remove it");
+                let is_source = SOURCES.contains(&field);
                 self.diagnostics.push(if is_source { error.because(Reason::UnsupportedSource) } else { error });
             }
             (Shape::Any, _) => self.any(node, field),

@@ -4,9 +4,9 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AuthSpec, Later, OverrideSpec};
+use super::{AuthSpec, ConfigMapKeyRef, OverrideSpec};
 
-/// A gRPC server, whose methods become tools. Set either `inline` or `file`.
+/// A gRPC server, whose methods become tools. Set one of `inline`, `file` and `configMapRef`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GrpcSpec {
@@ -18,9 +18,10 @@ pub struct GrpcSpec {
     /// documents are files: a cluster has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Not implemented yet: the ConfigMap that holds the .proto texts.
+    /// The key of a ConfigMap with the label `tamis.dev/document` that holds a .proto text, or a descriptor set (`.binpb`, `.pb`,
+    /// `.desc`). Imports of a text are other keys, with `.` in place of each `/`: `google.api.http.proto`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config_map_ref: Option<Later>,
+    pub config_map_ref: Option<ConfigMapKeyRef>,
     /// Whether gateways ask the server for its descriptors. `true` is not implemented yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reflection: Option<bool>,
@@ -30,7 +31,7 @@ pub struct GrpcSpec {
     /// How calls are authenticated: `header`, `bearer` or `basic`, in the metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<AuthSpec>,
-    /// The methods that become tools. Defaults to all of the file that `file` names, or of all texts in `inline`.
+    /// The methods that become tools. Defaults to all of what `file` or `configMapRef` names, or of all texts in `inline`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub methods: Option<GrpcMethodsSpec>,
     /// What the descriptors do not say, by the name that a tool has without an override.

@@ -120,7 +120,8 @@ impl ServiceManifestSpec {
     /// Returns the keys of ConfigMaps that the manifest names.
     pub fn config_maps(&self) -> impl Iterator<Item = &ConfigMapKeyRef> {
         let openapi = self.openapi.iter().filter_map(|openapi| openapi.config_map_ref.as_ref());
-        openapi.chain(self.graphql.iter().flat_map(GraphQlSpec::config_maps))
+        let grpc = self.grpc.iter().filter_map(|grpc| grpc.config_map_ref.as_ref());
+        openapi.chain(self.graphql.iter().flat_map(GraphQlSpec::config_maps)).chain(grpc)
     }
 
     /// Returns the sources that the manifest names.

@@ -131,6 +131,70 @@ fn graphql_takes_schema_and_operations_of_config_maps() {
     }
 }
 
+#[test]
+fn grpc_takes_texts_with_their_imports_and_descriptor_sets_of_config_maps() {
+    let root = "syntax = \"proto3\";\nimport \"shop/v1/items.proto\";\nservice Shop { rpc Get(shop.v1.Item) returns (shop.v1.Item); }\n";
+    let items = "syntax = \"proto3\";\npackage shop.v1;\nmessage Item { string name = 1; }\n";
+    let name = ObjectName { namespace: super::world::NAMESPACE.to_owned(), name: "api".to_owned() };
+    let with = |key: &str, values: Vec<(&str, Vec<u8>)>| {
+        let mut world = World::good();
+        let spec = format!(
+            "version: '1', grpc: {{endpoint: 'https://grpc.example.com', configMapRef: {{name: api, key: {key}}}, \
+             overrides: {{Shop_Get: {{name: get}}}}}}"
+        );
+        world.put("ServiceManifest", "s", &spec);
+        let values = values.into_iter().map(|(key, value)| (key.to_owned(), value));
+        let map = ConfigMapState::Found(Arc::new(ConfigMap::new(name.clone(), values)));
+        world.config_maps.insert("team-a/api".to_owned(), map);
+        world.compile(None)
+    };
+    let imported = ("shop.v1.items.proto", items.as_bytes().to_vec());
+    let mut set = prost_types::FileDescriptorSet::default();
+    let mut parsed = protox_parse::parse("shop/v1/items.proto", items).expect("is valid");
+    parsed.service.push(prost_types::ServiceDescriptorProto {
+        name: Some("Shop".to_owned()),
+        method: vec![prost_types::MethodDescriptorProto {
+            name: Some("Get".to_owned()),
+            input_type: Some(".shop.v1.Item".to_owned()),
+            output_type: Some(".shop.v1.Item".to_owned()),
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+    set.file.push(parsed);
+    let set = prost::Message::encode_to_vec(&set);
+    for (key, values) in [
+        ("shop.proto", vec![("shop.proto", root.into()), imported.clone()]),
+        ("shop.proto.gz", vec![("shop.proto.gz", gzip(root)), ("shop.v1.items.proto.gz", gzip(items))]),
+        ("shop.binpb", vec![("shop.binpb", set.clone())]),
+        ("shop.pb.zst", vec![("shop.pb.zst", zstd::bulk::compress(&set, 3).expect("compresses"))]),
+    ] {
+        let compilation = with(key, values);
+        assert_eq!((outcome(&compilation).as_str(), said(&compilation)), ("new", vec![]), "{key}");
+    }
+    for (values, expected) in [
+        (
+            vec![("shop.proto", root.into())],
+            "ConfigMap team-a/api[shop.proto]:2:1: imports `shop/v1/items.proto`, which is not there; add it to the ConfigMap under \
+             the key `shop.v1.items.proto`",
+        ),
+        (
+            vec![("shop.proto", root.into()), ("shop.v1.items.proto", b"syntax = \"proto3\";\nmesage A {}\n".to_vec())],
+            "ConfigMap team-a/api[shop.v1.items.proto]:2:1: ",
+        ),
+        (vec![imported], "ConfigMap team-a/api has no key `shop.proto`"),
+    ] {
+        let said = said(&with("shop.proto", values));
+        assert!(said.iter().any(|line| line.contains(expected)), "{expected}\n{said:#?}");
+    }
+    // Each key is within its limit, and all of them together are not.
+    let bomb = gzip(&format!("syntax = \"proto3\";{}", " ".repeat(15 << 20)));
+    let keys: Vec<String> = (0..5).map(|number| format!("bomb{number}.proto.gz")).collect();
+    let bombs = keys.iter().map(|key| (key.as_str(), bomb.clone()));
+    let said = said(&with("shop.proto", bombs.chain([("shop.proto", root.into())]).collect()));
+    assert!(said.iter().any(|line| line.contains("more than 67108864 bytes once they are unpacked")), "{said:#?}");
+}
+
 fn of_files(documents: &str) -> Vec<String> {
     let loaded = Loaded::of(vec![parse_document("a.yaml", documents.as_bytes())]);
     diagnose(&loaded).iter().map(ToString::to_string).collect()

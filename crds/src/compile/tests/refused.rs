@@ -9,11 +9,6 @@ fn what_comes_later_is_refused_by_name_and_place() {
     };
     let exposition = |field: &str| spec("Exposition", &format!("service: {{name: s, version: '1'}}\n  {field}"));
     let table = [
-        (
-            spec("ServiceManifest", "version: 1.0.0\n  grpc: {endpoint: a, configMapRef: {}}"),
-            "6:",
-            "spec.grpc.configMapRef",
-        ),
         (spec("ServiceManifest", "version: 1.0.0\n  llm: {baseUrl: a}"), "6:", "spec.llm"),
         (exposition("access: {jwt: {}}"), "6:", "spec.access.jwt"),
         (spec("ConfigurationPlan", "tls: {}"), "5:", "spec.tls"),

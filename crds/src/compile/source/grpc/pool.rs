@@ -12,6 +12,7 @@ use super::super::DocumentAt;
 use super::http::{Verb, verbs};
 use super::text::{Text, line_column};
 use crate::Diagnostic;
+use crate::read::excerpt;
 use crate::yaml::Value;
 
 /// Files of one service, imports included.
@@ -186,12 +187,16 @@ impl<'n> Reader<'n, '_> {
     }
 }
 
-/// Returns the text that an import names. For files, the path begins in the folder of the file that imports, or in one above it.
+/// Returns the text that an import names. For files, the path begins in the folder of the file that imports, or in one above it. A key
+/// of a ConfigMap has `.` in place of each `/`.
 fn found<'n>(all: &[Text<'n>], text: &Text<'n>, import: &str) -> Option<Text<'n>> {
     let named = |path: &str| {
         let found = all.iter().find(|text| text.path == path)?;
         Some(Text { name: import.to_owned(), ..found.clone() })
     };
+    if text.is_key {
+        return named(&key(import));
+    }
     if !text.document.field.is_empty() {
         return named(import);
     }
@@ -206,13 +211,21 @@ fn found<'n>(all: &[Text<'n>], text: &Text<'n>, import: &str) -> Option<Text<'n>
 }
 
 fn missing(text: &Text<'_>, import: &str, at: Option<(usize, usize)>) -> Diagnostic {
-    let message = format!("imports `{}`, which is not there", crate::read::excerpt(import));
+    let message = format!("imports `{}`, which is not there", excerpt(import));
+    if text.is_key {
+        return text.error(at, message, &format!("add it to the ConfigMap under the key `{}`", excerpt(&key(import))));
+    }
     let remedy = if text.document.field.is_empty() {
         "save it below the manifest's folder, at that path from the file that imports it or from a folder above"
     } else {
         "add it to `inline` under that path"
     };
     text.error(at, message, remedy)
+}
+
+/// Returns the key of a ConfigMap for an imported file.
+fn key(import: &str) -> String {
+    import.replace('/', ".")
 }
 
 /// Returns where a file imports another one.

@@ -58,6 +58,7 @@ pub fn examine_grpc(files: &[ProtoFile], include: Option<&[String]>) -> GrpcRepo
         name: file.path.clone(),
         path: &file.path,
         document: DocumentAt { file: shown, field: "", node },
+        is_key: false,
     });
     let all: Vec<Text<'_>> = texts.collect();
     let Some(root) = all.first().cloned() else { return GrpcReport::default() };

@@ -73,6 +73,7 @@ fn converted(texts: &[(&'static str, &str)], selection: Selection<'_>) -> Conver
             name: (*name).to_owned(),
             path: name,
             document: DocumentAt { file, field: "", node },
+            is_key: false,
         })
         .collect();
     convert(Source::Texts { roots: vec![all[0].clone()], all }, selection)

@@ -15,6 +15,8 @@ pub(crate) struct Text<'n> {
     /// The path of a file from the manifest's folder; of an inline text, its key.
     pub(crate) path: &'n str,
     pub(crate) document: DocumentAt<'n>,
+    /// Whether it is a key of a ConfigMap, which has no `/`.
+    pub(crate) is_key: bool,
 }
 
 impl<'n> Text<'n> {
