@@ -19,6 +19,8 @@ pub enum ArgumentStyle {
     Pipe,
     /// The members of an object, `a[k]=1&a[l]=2`: OpenAPI's `deepObject`.
     Deep,
+    /// All of a value, `a[k][l]=1&a[m][0]=2`: what `deepObject` means for lists and for objects in objects, which OpenAPI leaves open.
+    Nested,
     /// The JSON text of the value, of any type.
     Json,
 }
@@ -47,6 +49,9 @@ pub struct RequestTemplate {
     /// The fields of an `application/x-www-form-urlencoded` body, which follow the rules of query parameters.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub form: IndexMap<String, String>,
+    /// Style by field of a form, where it is not `repeat`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub form_styles: IndexMap<String, ArgumentStyle>,
     /// The parts of a `multipart/form-data` body, by field.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub parts: IndexMap<String, ContentTemplate>,

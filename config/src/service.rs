@@ -125,6 +125,7 @@ impl ServiceDocument {
                     cookies,
                     body: _,
                     form: _,
+                    form_styles: _,
                     parts: _,
                     content: _,
                     styles: _,

@@ -80,6 +80,7 @@ fn request_version(request: &RequestTemplate) -> u32 {
         cookies,
         body: _,
         form,
+        form_styles: _,
         parts,
         content,
         styles,
@@ -88,7 +89,8 @@ fn request_version(request: &RequestTemplate) -> u32 {
     } = request;
     let is_new = |style: &ArgumentStyle| match style {
         ArgumentStyle::Repeat | ArgumentStyle::Comma => false,
-        ArgumentStyle::Space | ArgumentStyle::Pipe | ArgumentStyle::Deep | ArgumentStyle::Json => true,
+        ArgumentStyle::Space | ArgumentStyle::Pipe => true,
+        ArgumentStyle::Deep | ArgumentStyle::Nested | ArgumentStyle::Json => true,
     };
     let is_plain = form.is_empty() && parts.is_empty() && content.is_none() && cookies.is_empty();
     if is_plain && separators.is_empty() && objects.is_empty() && !styles.values().any(is_new) {

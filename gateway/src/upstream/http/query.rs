@@ -111,11 +111,13 @@ impl Form {
     pub(super) fn parse(
         field: &str,
         form: &IndexMap<String, String>,
+        styles: &IndexMap<String, ArgumentStyle>,
         known: &impl Fn(&str) -> bool,
     ) -> Result<Option<Self>, InvalidService> {
         let parse = |(name, value): (&String, &String)| {
             let template = Template::strict(format!("{field}.{name}"), value, known)?.map_text(encoded);
-            Ok(Parameter { name: encoded(name).into(), template, style: ArgumentStyle::Repeat, is_object: false })
+            let style = styles.get(name).copied().unwrap_or_default();
+            Ok(Parameter { name: encoded(name).into(), template, style, is_object: false })
         };
         let fields = form.iter().map(parse).collect::<Result<Vec<_>, InvalidService>>()?;
         Ok((!fields.is_empty()).then_some(Self { fields }))
@@ -185,6 +187,15 @@ impl Parameter {
                 }
                 return Ok(());
             }
+            ArgumentStyle::Nested => {
+                let mut below = String::new();
+                return nested(json, &mut below, 0, name, &mut |below, value| {
+                    url.push(std::mem::replace(separator, '&'));
+                    url.extend([&*self.name, below, "="]);
+                    push_encoded(url, value);
+                    check_length(url.len(), name, limit)
+                });
+            }
             ArgumentStyle::Repeat => None,
             ArgumentStyle::Comma => Some(","),
             ArgumentStyle::Space => Some("%20"),
@@ -213,5 +224,51 @@ impl Parameter {
             }
         }
         Ok(())
+    }
+}
+
+/// Levels of lists and objects in one argument.
+const MAX_NESTING: usize = 16;
+
+/// Calls `each` for every string, number and boolean of a value that is not `null`, with what follows the parameter's name: `[KEY]` for a
+/// member, `[INDEX]` for an element. `below`: what is around the value, and `depth` how many levels these are.
+///
+/// # Errors
+/// For a value that is too deep, and what `each` returns.
+fn nested(
+    json: &str,
+    below: &mut String,
+    depth: usize,
+    argument: &str,
+    each: &mut impl FnMut(&str, &str) -> Result<(), UpstreamError>,
+) -> Result<(), UpstreamError> {
+    let invalid = |_| invalid_argument(argument, "is not valid JSON");
+    let length = below.len();
+    let mut within = |below: &mut String, key: &str, value: &RawValue| {
+        // Encoded, so that no key ends the bracket or the name.
+        below.push_str("%5B");
+        push_encoded(below, key);
+        below.push_str("%5D");
+        let written = nested(value.get(), below, depth + 1, argument, each);
+        below.truncate(length);
+        written
+    };
+    match json.as_bytes().first() {
+        Some(b'{' | b'[') if depth == MAX_NESTING => {
+            Err(invalid_argument(argument, &format!("has more than {MAX_NESTING} levels of lists and objects")))
+        }
+        Some(b'{') => {
+            let members: IndexMap<String, &RawValue> = serde_json::from_str(json).map_err(invalid)?;
+            members.iter().try_for_each(|(key, value)| within(below, key, value))
+        }
+        Some(b'[') => {
+            let elements: Vec<&RawValue> = serde_json::from_str(json).map_err(invalid)?;
+            elements.iter().enumerate().try_for_each(|(index, value)| within(below, &index.to_string(), value))
+        }
+        Some(b'n') => Ok(()),
+        _ => match text(argument, json)? {
+            Text::One(value) => each(below, &value),
+            Text::Many(_) => Ok(()),
+        },
     }
 }

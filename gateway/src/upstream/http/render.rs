@@ -147,11 +147,11 @@ impl Payload {
         auth: Option<&AuthPlan>,
         known: &impl Fn(&str) -> bool,
     ) -> Result<Self, InvalidService> {
-        let RequestTemplate { body, form, parts, content, .. } = &call.request;
+        let RequestTemplate { body, form, form_styles, parts, content, .. } = &call.request;
         let at = |name: &str| format!("{field}.request.{name}");
         let json = body.as_ref().map(|body| body.0.as_str());
         let body = Body::parse(&at("body"), json, auth.and_then(AuthPlan::body_member), known)?;
-        let form = Form::parse(&at("form"), form, known)?;
+        let form = Form::parse(&at("form"), form, form_styles, known)?;
         let parts = Parts::parse(&at("parts"), parts, known)?;
         let content = content.as_ref().map(|content| Content::parse(&at("content"), content, known)).transpose()?;
         let others = [("form", form.is_some()), ("parts", parts.is_some()), ("content", content.is_some())];

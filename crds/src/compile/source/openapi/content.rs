@@ -1,6 +1,6 @@
 //! Bodies that are not JSON: forms, parts, text and bytes.
 
-use tamis_config::{ContentKind, ContentTemplate};
+use tamis_config::{ArgumentStyle, ContentKind, ContentTemplate};
 use tamis_engine::ResponseType;
 
 use super::body::{ObjectMembers, WHOLE, is_json, members, plain, valid};
@@ -39,10 +39,19 @@ pub(super) fn add<'n>(
 ) -> Result<(), Halt> {
     let of = |media_type: &str| content.iter().find(|(media, _)| plain(media) == media_type);
     if let Some((_, at)) = of(FORM) {
-        for (name, schema, required) in form(document, at)? {
+        for (name, schema, required) in form(document, at, is_required)? {
+            // Read-only fields are not sent.
+            if writer.is_hidden(&schema) {
+                continue;
+            }
+            let encoding = at.get("encoding").and_then(|encoding| encoding.get(name));
+            let style = form_style(document, name, &schema, encoding.as_ref())?;
             let written = writer.schema(&schema, None)?;
             let argument = arguments.add(name, WHOLE, written, required && is_required)?;
             request.form.insert(name.to_owned(), format!("{{{argument}}}"));
+            if style != ArgumentStyle::Repeat {
+                request.form_styles.insert(name.to_owned(), style);
+            }
         }
         return Ok(());
     }
@@ -120,21 +129,51 @@ fn described<'n>(document: &Document<'n>, media: &At<'n>) -> Option<ObjectMember
 ///
 /// # Errors
 /// For a form that a request cannot express.
-fn form<'n>(document: &Document<'n>, media: &At<'n>) -> Result<ObjectMembers<'n>, Halt> {
-    let members = described(document, media).ok_or_else(|| unsupported("that is a form of any fields"))?;
-    if media.get("encoding").is_some_and(|encoding| encoding.members().next().is_some()) {
-        return Err(unsupported("that is a form with an `encoding`"));
+fn form<'n>(document: &Document<'n>, media: &At<'n>, is_required: bool) -> Result<ObjectMembers<'n>, Halt> {
+    // A form without fields is no body.
+    let all = media.get("schema").and_then(|schema| members(document, &schema));
+    if !is_required && all.is_some_and(|members| members.is_empty()) {
+        return Ok(Vec::new());
     }
-    let is_nested =
-        |schema: &At<'n>| shape(document, schema) == Some(ResponseType::Object) || is_nested(document, schema);
-    match members.iter().find(|(_, schema, _)| is_nested(schema)) {
-        Some((name, ..)) => {
-            let name = excerpt(name);
-            Err(unsupported(&format!(
-                "that is a form whose field `{name}` is an object, or a list of objects or lists"
-            )))
-        }
-        None => Ok(members),
+    described(document, media).ok_or_else(|| unsupported("that is a form of any fields"))
+}
+
+/// Decides how a field of a form is written (OpenAPI 3.1, 4.8.15.1.2). `deepObject` means for lists, and for what is in objects, what
+/// the APIs that declare it so do: each key and each index in brackets.
+fn form_style<'n>(
+    document: &Document<'n>,
+    name: &str,
+    schema: &At<'n>,
+    encoding: Option<&At<'n>>,
+) -> Result<ArgumentStyle, Halt> {
+    let name = excerpt(name);
+    let kind = shape(document, schema);
+    let is_list = kind == Some(ResponseType::Array);
+    let is_deep = kind == Some(ResponseType::Object) || is_nested(document, schema);
+    let of = |key: &str| encoding.and_then(|encoding| encoding.text_of(key));
+    let has_style =
+        ["style", "explode", "allowReserved"].iter().any(|key| encoding.is_some_and(|at| at.get(key).is_some()));
+    if let (false, Some(media_type)) = (has_style, of("contentType")) {
+        return match (is_json(media_type), is_list || is_deep) {
+            (true, true) => Ok(ArgumentStyle::Json),
+            (_, false) => Ok(ArgumentStyle::Repeat),
+            (false, true) => {
+                Err(unsupported(&format!("that is a form whose field `{name}` is written as {}", excerpt(media_type))))
+            }
+        };
+    }
+    let explode = encoding.is_none_or(|at| at.get("explode").is_none() || at.flag("explode"));
+    match of("style").unwrap_or("form") {
+        "deepObject" => Ok(ArgumentStyle::Nested),
+        _ if is_deep => Err(unsupported(&format!(
+            "that is a form whose field `{name}` is an object, or a list of objects or lists"
+        ))),
+        "form" | "spaceDelimited" | "pipeDelimited" if !is_list => Ok(ArgumentStyle::Repeat),
+        "form" if explode => Ok(ArgumentStyle::Repeat),
+        "form" => Ok(ArgumentStyle::Comma),
+        "spaceDelimited" => Ok(if explode { ArgumentStyle::Repeat } else { ArgumentStyle::Space }),
+        "pipeDelimited" => Ok(if explode { ArgumentStyle::Repeat } else { ArgumentStyle::Pipe }),
+        style => Err(unsupported(&format!("that is a form whose field `{name}` has the style `{}`", excerpt(style)))),
     }
 }
 

@@ -119,6 +119,7 @@ pub(super) struct Request {
     pub(super) cookies: IndexMap<String, CookieTemplate>,
     pub(super) body: Option<String>,
     pub(super) form: IndexMap<String, String>,
+    pub(super) form_styles: IndexMap<String, ArgumentStyle>,
     pub(super) parts: IndexMap<String, ContentTemplate>,
     pub(super) content: Option<ContentTemplate>,
     /// Parameters that are not sent, with the reason.
@@ -171,6 +172,7 @@ pub(super) fn tool<'n>(
         cookies,
         body,
         form,
+        form_styles,
         parts,
         content,
         omitted,
@@ -199,6 +201,7 @@ pub(super) fn tool<'n>(
                     cookies,
                     body: body.map(BodyTemplate),
                     form,
+                    form_styles,
                     parts,
                     content,
                     styles,

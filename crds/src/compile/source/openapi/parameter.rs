@@ -329,7 +329,10 @@ impl<'n> Written<'n> {
             (Place::Query, "form") => Ok(Self::Query(ArgumentStyle::Comma, members)),
             (Place::Query, "spaceDelimited") => Ok(Self::Query(ArgumentStyle::Space, members)),
             (Place::Query, "pipeDelimited") => Ok(Self::Query(ArgumentStyle::Pipe, members)),
-            (Place::Query, "deepObject") if is_object => Ok(Self::Query(ArgumentStyle::Deep, None)),
+            (Place::Query, "deepObject") if is_object && !parameter.is_deeper(document) => {
+                Ok(Self::Query(ArgumentStyle::Deep, None))
+            }
+            (Place::Query, "deepObject") => Ok(Self::Query(ArgumentStyle::Nested, None)),
             (_, style) => {
                 unsupported(&format!("in the style `{}` that its place or its schema does not allow", excerpt(style)))
             }
@@ -349,6 +352,18 @@ impl<'n> Parameter<'n> {
         document.forget(before);
         let properties = resolved.and_then(|resolved| resolved.get("properties"));
         properties.iter().flat_map(At::members).any(|(_, schema)| shape(document, &schema).is_some())
+    }
+
+    /// Returns whether a member of an object is an object, or a list of objects or lists.
+    fn is_deeper(&self, document: &Document<'n>) -> bool {
+        let before = document.findings();
+        let resolved = self.schema.as_ref().and_then(|schema| document.resolve(schema).ok());
+        document.forget(before);
+        let properties = resolved.and_then(|resolved| resolved.get("properties"));
+        properties
+            .iter()
+            .flat_map(At::members)
+            .any(|(_, schema)| shape(document, &schema) == Some(ResponseType::Object) || is_nested(document, &schema))
     }
 
     /// Returns the members of an object that has no others.

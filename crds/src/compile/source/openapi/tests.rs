@@ -117,6 +117,12 @@ fn styles_of_parameters() {
         (format!("{{name: a, in: query, style: pipeDelimited, explode: false, {list}}}"), ArgumentStyle::Pipe),
         (format!("{{name: a, in: query, style: pipeDelimited, explode: true, {list}}}"), ArgumentStyle::Repeat),
         (format!("{{name: a, in: query, style: deepObject, explode: true, {object}}}"), ArgumentStyle::Deep),
+        (format!("{{name: a, in: query, style: deepObject, {list}}}"), ArgumentStyle::Nested),
+        (
+            "{name: a, in: query, style: deepObject, schema: {type: object, properties: {k: {type: object}}}}"
+                .to_owned(),
+            ArgumentStyle::Nested,
+        ),
         (format!("{{name: a, in: query, content: {{application/json: {{{object}}}}}}}"), ArgumentStyle::Json),
         ("{name: a, in: query, explode: false, schema: {type: string}}".to_owned(), ArgumentStyle::Repeat),
     ];
@@ -196,8 +202,8 @@ fn what_cannot_be_sent_leaves_the_operation_or_the_parameter_out() {
             "query `a`, which is an object in a style of lists with explode",
         ),
         (
-            "{name: a, in: query, style: deepObject, @schema: {type: array}}".to_owned(),
-            "query `a`, which is in the style `deepObject` that its place or its schema does not allow",
+            "{name: a, in: header, style: deepObject, @schema: {type: array}}".to_owned(),
+            "header `a`, which is in the style `deepObject` that its place or its schema does not allow",
         ),
     ];
     for (parameter, reason) in table {

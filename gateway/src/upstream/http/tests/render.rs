@@ -145,6 +145,15 @@ fn styles_of_openapi() {
             "?q%5B%5D%5Bk%5D=1.10&q%5B%5D%5Bl%5D=x&q%5B%5D%5Bl%5D=y&q%5B%5D%5B%5D%3D%26evil%5D=z",
         ),
         ("deep", r#"{"a": {}}"#, ""),
+        (
+            "nested",
+            r#"{"a": {"k": 1.10, "l": ["x", {"m": true}], "n": null, "]=&evil": {"o": "&"}}}"#,
+            "?q%5B%5D%5Bk%5D=1.10&q%5B%5D%5Bl%5D%5B0%5D=x&q%5B%5D%5Bl%5D%5B1%5D%5Bm%5D=true\
+             &q%5B%5D%5B%5D%3D%26evil%5D%5Bo%5D=%26",
+        ),
+        ("nested", r#"{"a": ["x", 2]}"#, "?q%5B%5D%5B0%5D=x&q%5B%5D%5B1%5D=2"),
+        ("nested", r#"{"a": "x"}"#, "?q%5B%5D=x"),
+        ("nested", r#"{"a": [[], {}]}"#, ""),
         ("json", r#"{"a": {"x": [1.0, "&"]}}"#, "?q%5B%5D=%7B%22x%22%3A%20%5B1.0%2C%20%22%26%22%5D%7D"),
         ("json", r#"{"a": null}"#, ""),
     ];
@@ -158,6 +167,14 @@ fn styles_of_openapi() {
     ] {
         assert_eq!(target(http("deep"), args), expected);
     }
+    let deep = |levels: usize| format!("{{\"a\": {}1{}}}", "[".repeat(levels), "]".repeat(levels));
+    assert!(target(http("nested"), &deep(16)).ends_with("%5B0%5D=1"));
+    let refused = "argument `a` has more than 16 levels of lists and objects";
+    assert_eq!(target(http("nested"), &deep(17)), refused);
+    assert_eq!(target(http("nested"), &deep(100)), refused);
+    // A long key is written once for each value below it.
+    let long = format!("{{\"a\": {{\"{}\": [{}1]}}}}", "k".repeat(1000), "1,".repeat(1000));
+    assert_eq!(target(http("nested"), &long), "argument `a` makes the request longer than 60000 bytes");
 }
 
 #[test]
@@ -244,6 +261,10 @@ fn forms() {
     assert_eq!(sent("{}"), "fixed=1%262");
     let none = json!({"method": "POST", "request": {"form": {"b": "{b}"}}});
     assert_eq!(render(none, "{}").unwrap().body.unwrap(), "");
+    let nested =
+        json!({"method": "POST", "request": {"form": {"a": "{a}", "b": "{b}"}, "formStyles": {"a": "nested"}}});
+    let body = render(nested, r#"{"a": [{"price": "p_1", "tax": [2]}], "b": 1}"#).unwrap().body.unwrap();
+    assert_eq!(body, "a%5B0%5D%5Bprice%5D=p_1&a%5B0%5D%5Btax%5D%5B0%5D=2&b=1");
     let both = json!({"method": "POST", "request": {"form": {"b": "{b}"}, "body": {}}});
     let error = plan(both).unwrap_err().to_string();
     assert_eq!(error, "http.request.form: cannot be combined with another body, nor with authentication of type body");

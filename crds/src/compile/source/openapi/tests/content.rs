@@ -43,6 +43,62 @@ fn bodies() {
 }
 
 #[test]
+fn fields_of_forms_have_the_style_of_their_encoding() {
+    let form = |schema: &str, encoding: &str| {
+        let media = format!("{{schema: {{type: object, properties: {{a: {schema}}}}}, encoding: {{{encoding}}}}}");
+        let operation =
+            format!("requestBody: {{required: true, content: {{application/x-www-form-urlencoded: {media}}}}}");
+        converted(&one("3.0.3", "/p", "post", &operation), &[], None)
+    };
+    let list = "{type: array, items: {type: string}}";
+    let object = "{type: object, properties: {k: {type: string}}}";
+    let objects = "{type: array, items: {type: object}}";
+    let either = "{anyOf: [{type: string}, {type: object}]}";
+    let style = |schema: &str, encoding: &str| {
+        let conversion = form(schema, encoding);
+        match conversion.left_out.first() {
+            Some(left) => Err(left.reason.clone()),
+            None => Ok(http(&conversion).request.form_styles.get("a").copied().unwrap_or_default()),
+        }
+    };
+    let expected = [
+        (list, "", ArgumentStyle::Repeat),
+        (list, "a: {explode: false}", ArgumentStyle::Comma),
+        (list, "a: {style: form}", ArgumentStyle::Repeat),
+        (list, "a: {style: spaceDelimited, explode: false}", ArgumentStyle::Space),
+        (list, "a: {style: pipeDelimited, explode: false}", ArgumentStyle::Pipe),
+        (list, "a: {style: deepObject, explode: true}", ArgumentStyle::Nested),
+        (object, "a: {style: deepObject, explode: true}", ArgumentStyle::Nested),
+        (objects, "a: {style: deepObject, explode: true}", ArgumentStyle::Nested),
+        (either, "a: {style: deepObject, explode: true}", ArgumentStyle::Nested),
+        (object, "a: {contentType: application/json}", ArgumentStyle::Json),
+        ("{type: string}", "a: {contentType: text/plain}", ArgumentStyle::Repeat),
+    ];
+    for (schema, encoding, expected) in expected {
+        assert_eq!(style(schema, encoding), Ok(expected), "{schema} {encoding}");
+    }
+    let deep = "has a body that is a form whose field `a` is an object, or a list of objects or lists";
+    let refused = [
+        (object, "", deep),
+        (objects, "a: {style: form}", deep),
+        (list, "a: {style: simple}", "has a body that is a form whose field `a` has the style `simple`"),
+        (list, "a: {contentType: text/csv}", "has a body that is a form whose field `a` is written as text/csv"),
+    ];
+    for (schema, encoding, reason) in refused {
+        assert_eq!(style(schema, encoding), Err(reason.to_owned()), "{schema} {encoding}");
+    }
+    // A form without fields is no body, unless one is required.
+    let empty = |required: bool| {
+        let media = "{schema: {type: object, properties: {}}, encoding: {}}";
+        let operation =
+            format!("requestBody: {{required: {required}, content: {{application/x-www-form-urlencoded: {media}}}}}");
+        converted(&one("3.0.3", "/p", "post", &operation), &[], None)
+    };
+    assert!(http(&empty(false)).request.form.is_empty());
+    assert_eq!(empty(true).left_out[0].reason, "has a body that is a form of any fields");
+}
+
+#[test]
 fn bodies_that_are_not_json() {
     let body = |media: &str, content: &str| {
         let operation = format!("requestBody: {{required: true, content: {{{media}: {content}}}}}");
