@@ -27,7 +27,7 @@ pub use compile::{
 };
 pub use diagnostic::{Diagnostic, Severity};
 pub use import::import;
-pub use load::{Loaded, documents, file as load_file, is_document, load};
+pub use load::{FolderReader, Loaded, documents, file as load_file, is_document, load};
 pub use lookup::{FoundFilter, NotFound};
 pub use origin::{EntryPlace, Origin};
 pub use plain::plain;

@@ -1,6 +1,6 @@
 //! Reads files and folders. No other module of this crate accesses the file system.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tamis_config::Digest;
 
 use crate::compile::proto_imports;
 use crate::read::{ParsedFile, api, config_map, notice, parse_document};
-use crate::resources::ApiDocument;
+use crate::resources::{ApiDocument, ApiTree};
 use crate::yaml::{MAX_API_BYTES, MAX_FILE_BYTES, Position, too_large};
 use crate::{Diagnostic, Resources};
 
@@ -39,30 +39,73 @@ pub struct Loaded {
 /// itself is read whatever its name. A file that several paths lead to is read once, under the first path.
 #[must_use]
 pub fn load(paths: &[PathBuf]) -> Loaded {
-    let mut read = HashSet::new();
-    let found = paths.iter().flat_map(|path| find(path));
-    let files: Vec<ParsedFile> = found
-        .filter_map(|found| match found {
-            Found::Document(path) => {
-                // Without a canonical path, such as for a pipe, each is read.
-                let is_new = path.canonicalize().map_or(true, |path| read.insert(path));
-                is_new.then(|| file(&path))
+    FolderReader::default().load(paths)
+}
+
+/// Reads files again and again. A large document of an API that has not changed since is not parsed again, unless something else about its
+/// service has changed: it takes ten times the memory of its bytes while it is parsed.
+#[derive(Debug, Default)]
+pub struct FolderReader {
+    /// The large documents that could be parsed, by file.
+    known: HashMap<Arc<str>, Digest>,
+}
+
+/// Bytes of a document that is large.
+const LARGE: usize = 64 << 10;
+
+impl FolderReader {
+    /// Reads as [`load`] does.
+    pub fn load(&mut self, paths: &[PathBuf]) -> Loaded {
+        let mut read = HashSet::new();
+        let found = paths.iter().flat_map(|path| find(path));
+        let files: Vec<ParsedFile> = found
+            .filter_map(|found| match found {
+                Found::Document(path) => {
+                    // Without a canonical path, such as for a pipe, each is read.
+                    let is_new = path.canonicalize().map_or(true, |path| read.insert(path));
+                    is_new.then(|| self.file(&path))
+                }
+                Found::Unusable(file) => Some(*file),
+            })
+            .collect();
+        let loaded = Loaded::of(with_imports(with_apis(files, &self.known)));
+        // The bytes of a file that only a manifest leads to are not kept.
+        let is_large = |file: &&ParsedFile| file.source.is_empty() || file.source.len() >= LARGE;
+        let large = loaded.files.iter().filter(is_large).filter(|file| !file.is_broken());
+        let apis = large.flat_map(|file| &file.resources.apis).filter(|api| api.is_readable());
+        self.known = apis.map(|api| (Arc::clone(&api.file), api.digest.clone())).collect();
+        loaded
+    }
+
+    fn file(&self, path: &Path) -> ParsedFile {
+        match read(path, MAX_FILE_BYTES) {
+            Ok(bytes) => {
+                let file = path.to_string_lossy();
+                unchanged(&file, &bytes, &self.known).unwrap_or_else(|| parse_document(&file, &bytes))
             }
-            Found::Unusable(file) => Some(*file),
-        })
-        .collect();
-    Loaded::of(with_imports(with_apis(files)))
+            Err(error) => unreadable(path, &error),
+        }
+    }
+}
+
+/// Returns a file whose document is known.
+fn unchanged(file: &str, bytes: &[u8], known: &HashMap<Arc<str>, Digest>) -> Option<ParsedFile> {
+    let (file, digest) = known.get_key_value(file).filter(|(_, digest)| Digest::of(bytes) == **digest)?;
+    let source: Arc<[u8]> = bytes.into();
+    let tree = ApiTree::Known(Arc::clone(&source));
+    let read = api::file(ApiDocument { file: Arc::clone(file), digest: digest.clone(), tree });
+    Some(ParsedFile { source, ..read })
 }
 
 /// Reads the documents that manifests name and that were not read as such: the folder was not, they are larger than other
 /// documents may be, or they have an error.
-fn with_apis(mut files: Vec<ParsedFile>) -> Vec<ParsedFile> {
+fn with_apis(mut files: Vec<ParsedFile>, known: &HashMap<Arc<str>, Digest>) -> Vec<ParsedFile> {
     for name in api::named(files.iter().map(|file| &file.resources)) {
         let index = files.iter().position(|file| *file.file == *name);
         if index.is_some_and(|index| !files[index].resources.apis.is_empty()) {
             continue;
         }
-        let document = api_document(Path::new(&name));
+        let document = api_document(Path::new(&name), known);
         match index {
             // The file is valid, but no such document: the compile step says so.
             Some(index) if !files[index].is_broken() && !files[index].foreign => {
@@ -84,7 +127,7 @@ fn with_imports(mut files: Vec<ParsedFile>) -> Vec<ParsedFile> {
                 continue;
             }
             let imports = files.iter().flat_map(|parsed| &parsed.resources.apis).find(|api| *api.file == *file);
-            let imports = imports.and_then(|api| api.tree.as_ref().ok()?.as_source().map(proto_imports));
+            let imports = imports.and_then(|api| api.tree().ok()?.as_source().map(proto_imports));
             for import in imports.unwrap_or_default() {
                 if !api::is_below(&import) {
                     continue;
@@ -96,7 +139,7 @@ fn with_imports(mut files: Vec<ParsedFile>) -> Vec<ParsedFile> {
                     .find(|name| files.iter().any(|parsed| *parsed.file == **name) || Path::new(name).is_file());
                 let Some(name) = found else { continue };
                 if !files.iter().any(|parsed| *parsed.file == *name) {
-                    files.push(api::file(api_document(Path::new(&name))));
+                    files.push(api::file(api_document(Path::new(&name), &HashMap::new())));
                 }
                 open.push(name);
             }
@@ -105,15 +148,22 @@ fn with_imports(mut files: Vec<ParsedFile>) -> Vec<ParsedFile> {
     files
 }
 
-fn api_document(path: &Path) -> ApiDocument {
+fn api_document(path: &Path, known: &HashMap<Arc<str>, Digest>) -> ApiDocument {
     match read(path, MAX_API_BYTES) {
-        Ok(bytes) => api::parse(&path.to_string_lossy().into(), &bytes),
+        Ok(bytes) => {
+            let file: Arc<str> = path.to_string_lossy().into();
+            let digest = Digest::of(&bytes);
+            let is_known = known.get(&file) == Some(&digest);
+            let tree =
+                if is_known { ApiTree::Known(bytes.into()) } else { ApiTree::Parsed(api::tree_of(&file, &bytes)) };
+            ApiDocument { file, digest, tree }
+        }
         Err(error) => {
             let ParsedFile { file, mut diagnostics, .. } = match error.kind() {
                 io::ErrorKind::FileTooLarge => broken(path, error.to_string(), "prune it with `tamis import openapi`"),
                 _ => unreadable(path, &error),
             };
-            ApiDocument { file, digest: Digest::of(&[]), tree: Err(Box::new(diagnostics.remove(0))) }
+            ApiDocument { file, digest: Digest::of(&[]), tree: ApiTree::Parsed(Err(Box::new(diagnostics.remove(0)))) }
         }
     }
 }

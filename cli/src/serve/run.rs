@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use tamis_config::{Access, ExpositionId, Snapshot};
 use tamis_crds::resources::GatewayGroupSpec;
-use tamis_crds::{Bundled, Diagnostic, documents, load};
+use tamis_crds::{Bundled, Diagnostic, FolderReader, documents};
 use tamis_gateway::upstream::{self, ClientOptions, LocalCredentials};
 use tamis_gateway::{AuditLog, Gateway, MissingCredential, Options, Tls, Traces};
 use tokio::net::TcpListener;
@@ -35,6 +35,7 @@ pub(crate) enum Credentials {
 pub(crate) struct Preparation {
     root: PathBuf,
     seen: Fingerprint,
+    reader: FolderReader,
     reloader: Reloader,
     first: Reload,
     audit_dir: Option<PathBuf>,
@@ -59,11 +60,13 @@ impl Preparation {
     pub(crate) fn read(root: &Path, audit_dir: Option<PathBuf>, human: bool) -> Self {
         let seen = Fingerprint::of(&documents(root));
         let mut reloader = Reloader::new(audit_dir.is_some());
-        let first = reloader.decide(&load(&[root.to_owned()]).files, Instant::now());
+        let mut reader = FolderReader::default();
+        let first = reloader.decide(&reader.load(&[root.to_owned()]).files, Instant::now());
         let root = root.to_owned();
         Self {
             root,
             seen,
+            reader,
             reloader,
             first,
             audit_dir,
@@ -196,14 +199,14 @@ impl Preparation {
     }
 
     fn follow(self, gateway: Arc<Gateway>, mut reported: Lacking, listens: bool) -> std::io::Result<Follower> {
-        let Self { root, seen, mut reloader, first, human, .. } = self;
+        let Self { root, seen, mut reader, mut reloader, first, human, .. } = self;
         let started = first.group;
         let mut told = false;
         let folder = root.clone();
         let runtime = tokio::runtime::Handle::current();
         Follower::start(&root, documents, seen, move || {
             let _runtime = runtime.enter();
-            let reload = reloader.decide(&load(std::slice::from_ref(&folder)).files, Instant::now());
+            let reload = reloader.decide(&reader.load(std::slice::from_ref(&folder)).files, Instant::now());
             let restart = settings::needs_restart(started.as_ref(), reload.group.as_ref());
             if !restart.is_empty() && !told {
                 tracing::warn!("GatewayGroup: {} changed, restart to apply it", restart.join(", "));

@@ -15,7 +15,7 @@ use crate::cluster::ConfigMapState;
 use crate::diagnostic::did_you_mean;
 use crate::origin::FieldPath;
 use crate::read::{api, excerpt};
-use crate::resources::{ApiDocument, ConfigMap, ConfigMapKeyRef, ObjectName, document_name};
+use crate::resources::{ApiDocument, ApiTree, ConfigMap, ConfigMapKeyRef, ObjectName, document_name};
 use crate::sink::DiagnosticSink;
 use crate::yaml::{MAX_API_BYTES, Node, Position};
 
@@ -56,8 +56,8 @@ pub(super) struct Library<'s, 'e> {
 pub(super) enum Document<'s> {
     /// A part of the manifest.
     Inline(DocumentAt<'s>),
-    /// A file, with the digest of its bytes.
-    File(DocumentAt<'s>, &'s Digest),
+    /// A file.
+    File(&'s ApiDocument),
     /// A key of a ConfigMap, which is unpacked when it is needed.
     Stored(Stored),
 }
@@ -133,9 +133,9 @@ fn named_file<'s>(
             return None;
         }
     };
-    match apis.iter().find(|api| *api.file == *path).map(|api| (&api.file, &api.digest, &api.tree)) {
-        Some((file, digest, Ok(node))) => Some(Document::File(DocumentAt { file, field: "", node }, digest)),
-        Some((_, _, Err(finding))) => {
+    match apis.iter().find(|api| *api.file == *path).map(|api| (api, &api.tree)) {
+        Some((api, ApiTree::Parsed(Ok(_)) | ApiTree::Known(_))) => Some(Document::File(api)),
+        Some((_, ApiTree::Parsed(Err(finding)))) => {
             sink.push((**finding).clone());
             let remedy = "correct the document, or name another";
             sink.error(at, format!("`{}` cannot be read", excerpt(name)), remedy);
@@ -238,7 +238,8 @@ impl<'s> Document<'s> {
     /// Returns the file, as messages name it.
     fn file(&self) -> &Arc<str> {
         match self {
-            Self::Inline(at) | Self::File(at, _) => at.file,
+            Self::Inline(at) => at.file,
+            Self::File(api) => &api.file,
             Self::Stored(stored) => &stored.file,
         }
     }
@@ -246,7 +247,8 @@ impl<'s> Document<'s> {
     /// Unpacks and parses the document, unless it is parsed already. `left`: how many bytes may still be unpacked.
     fn tree(&self, left: &mut u64) -> Result<Cow<'_, Node>, Box<Diagnostic>> {
         match self {
-            Self::Inline(at) | Self::File(at, _) => Ok(Cow::Borrowed(at.node)),
+            Self::Inline(at) => Ok(Cow::Borrowed(at.node)),
+            Self::File(api) => api.tree(),
             Self::Stored(stored) => stored.tree(left).map(Cow::Owned),
         }
     }
@@ -266,8 +268,8 @@ impl<'s> Document<'s> {
     /// Returns the document's place. `node`: what [`Document::tree`] has returned.
     fn at<'a>(&'a self, node: &'a Node) -> DocumentAt<'a> {
         let field = match self {
-            Self::Inline(at) | Self::File(at, _) => at.field,
-            Self::Stored(_) => "",
+            Self::Inline(at) => at.field,
+            Self::File(_) | Self::Stored(_) => "",
         };
         DocumentAt { file: self.file(), field, node }
     }
@@ -276,7 +278,7 @@ impl<'s> Document<'s> {
     fn identity(&self) -> Option<(&Digest, String)> {
         match self {
             Self::Inline(_) => None,
-            Self::File(at, digest) => Some((digest, syntax(at.file))),
+            Self::File(api) => Some((&api.digest, syntax(&api.file))),
             Self::Stored(Stored { map, key, .. }) => Some((map.digest(key)?, syntax(key))),
         }
     }

@@ -47,10 +47,10 @@ pub(super) fn compile<'s>(
     let has_imports = named.is_some_and(api::is_proto);
     // The texts that the root may import: files by their paths from the manifest, and keys.
     let protos = file.as_ref().filter(|_| has_imports).map(|_| sink.origin().file.clone());
-    let files = protos.iter().flat_map(|manifest| api::protos(manifest, library.apis)).filter_map(|(path, api)| {
-        let at = DocumentAt { file: &api.file, field: "", node: api.tree.as_ref().ok()? };
-        Some((path, Document::File(at, &api.digest)))
-    });
+    let files = protos
+        .iter()
+        .flat_map(|manifest| api::protos(manifest, library.apis))
+        .map(|(path, api)| (path, Document::File(api)));
     let keys = root.others(|name| has_imports && api::is_proto(name));
     let (paths, texts): (Vec<&str>, Vec<Document<'s>>) = files.chain(keys).unzip();
     let documents: Vec<&Document<'s>> = std::iter::once(&root).chain(&texts).collect();

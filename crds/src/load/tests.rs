@@ -146,3 +146,60 @@ mod unix {
         lock(0o700);
     }
 }
+
+#[test]
+fn a_large_document_that_has_not_changed_is_not_parsed_again() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("writes");
+    let api = |operation: &str, filler: usize| {
+        format!(
+            "openapi: 3.1.0\nservers: [{{url: https://api.example.com}}]\ninfo: {{description: {}}}\n\
+             paths: {{/a: {{get: {{operationId: {operation}}}}}}}\n",
+            "x".repeat(filler)
+        )
+    };
+    let manifest = |file: &str| {
+        format!(
+            "apiVersion: tamis.dev/v1alpha1\nkind: ServiceManifest\nmetadata: {{name: {}}}\nspec: {{version: '1', openapi: {{file: {file}}}}}\n---\n\
+             apiVersion: tamis.dev/v1alpha1\nkind: Exposition\nmetadata: {{name: {}}}\nspec: {{service: {{name: {}, version: '1'}}, filters: []}}\n",
+            &file[..1],
+            &file[..1],
+            &file[..1]
+        )
+    };
+    write("large.yaml", &api("one", LARGE));
+    write("small.yaml", &api("two", 10));
+    for file in ["large.yaml", "small.yaml"] {
+        write(&format!("manifest-{file}"), &manifest(file));
+    }
+    let mut reader = FolderReader::default();
+    let mut look = || {
+        let loaded = reader.load(&[dir.path().to_owned()]);
+        let known = |api: &&Arc<ApiDocument>| matches!(api.tree, ApiTree::Known(_));
+        let known: Vec<String> = loaded
+            .resources
+            .apis
+            .iter()
+            .filter(known)
+            .map(|api| api.file.rsplit('/').next().unwrap_or("").to_owned())
+            .collect();
+        let compiled = crate::compile(&loaded.resources, &crate::CompileEnv::default());
+        let services = compiled.snapshot.services.values();
+        let tools = services.flat_map(|service| service.tools.keys().cloned());
+        let mut tools: Vec<String> = tools.collect();
+        tools.sort();
+        (known, tools, crate::diagnose(&loaded).iter().filter(|finding| finding.is_error()).count())
+    };
+    let tools = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    assert_eq!(look(), (Vec::new(), tools(&["one", "two"]), 0));
+    // It is converted as before, although it is parsed only when it is needed.
+    assert_eq!(look(), (vec!["large.yaml".to_owned()], tools(&["one", "two"]), 0));
+    write("large.yaml", &api("three", LARGE));
+    assert_eq!(look(), (Vec::new(), tools(&["three", "two"]), 0));
+    assert_eq!(look(), (vec!["large.yaml".to_owned()], tools(&["three", "two"]), 0));
+    write("large.yaml", &format!("{}[", api("three", LARGE)));
+    let (known, _, errors) = look();
+    assert!(known.is_empty() && errors > 0);
+    write("large.yaml", &api("three", LARGE));
+    assert_eq!(look(), (Vec::new(), tools(&["three", "two"]), 0));
+}

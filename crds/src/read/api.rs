@@ -10,7 +10,7 @@ use tamis_config::Digest;
 
 use super::ParsedFile;
 use crate::Diagnostic;
-use crate::resources::{ApiDocument, GraphQlSpec, Resources};
+use crate::resources::{ApiDocument, ApiTree, GraphQlSpec, Resources};
 use crate::yaml::{self, MAX_API_BYTES, MAX_FILE_BYTES, Node, Position};
 
 /// The keys that say which version of OpenAPI, or of its predecessor, a document is written in.
@@ -61,7 +61,7 @@ pub(crate) fn protos<'a>(
     let folder = Path::new(manifest).parent().unwrap_or(Path::new("")).to_owned();
     apis.iter().filter(|api| is_proto(&api.file)).filter_map(move |api| {
         let name = Path::new(&*api.file).strip_prefix(&folder).ok()?.to_str()?;
-        api.tree.is_ok().then_some((name, api))
+        api.is_readable().then_some((name, api))
     })
 }
 
@@ -119,12 +119,16 @@ pub(crate) fn is_below(path: &str) -> bool {
 
 /// Parses a file that a manifest names, whatever it holds.
 pub(crate) fn parse(file: &Arc<str>, bytes: &[u8]) -> ApiDocument {
-    let tree = if is_descriptor_set(file) {
-        Ok(Node::text(Position::START, BASE64_STANDARD.encode(bytes)))
-    } else {
-        tree(file, file, bytes, is_by_name(file))
-    };
+    let tree = ApiTree::Parsed(tree_of(file, bytes));
     ApiDocument { file: Arc::clone(file), digest: Digest::of(bytes), tree }
+}
+
+/// Parses the document in a file, whose name says what it is.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(crate) fn tree_of(file: &Arc<str>, bytes: &[u8]) -> Result<Node, Box<Diagnostic>> {
+    tree(file, file, bytes, is_by_name(file))
 }
 
 /// Parses a document. `name` distinguishes JSON from YAML, and `file` is only for messages. `is_text`: whether the document is a

@@ -24,7 +24,7 @@ pub(crate) use foreign::notice;
 pub use published::document_schema;
 pub(crate) use shape::excerpt;
 
-use crate::resources::{ApiDocument, ObjectName, Unusable};
+use crate::resources::{ApiDocument, ApiTree, ObjectName, Unusable};
 use crate::yaml;
 use crate::{Diagnostic, Resources};
 
@@ -76,14 +76,17 @@ pub fn parse_document(file: &str, bytes: &[u8]) -> ParsedFile {
     let file: Arc<str> = file.into();
     if api::is_by_name(&file) {
         let read = match api::parse(&file, bytes) {
-            ApiDocument { file, tree: Err(diagnostic), .. } => ParsedFile::broken(file, *diagnostic),
+            ApiDocument { file, tree: ApiTree::Parsed(Err(diagnostic)), .. } => ParsedFile::broken(file, *diagnostic),
             document => api::file(document),
         };
         return ParsedFile { source: bytes.into(), ..read };
     }
     let read = match yaml::parse(&file, bytes) {
         Ok(documents) => match api::only(documents) {
-            Ok(document) => api::file(ApiDocument { file, digest: Digest::of(bytes), tree: Ok(document) }),
+            Ok(document) => {
+                let tree = ApiTree::Parsed(Ok(document));
+                api::file(ApiDocument { file, digest: Digest::of(bytes), tree })
+            }
             Err(documents) if foreign::is_foreign(&documents) => {
                 ParsedFile { foreign: true, ..documents_of(file, Vec::new(), false) }
             }

@@ -21,6 +21,7 @@ mod scaling;
 mod status;
 mod tools;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -76,6 +77,7 @@ use tamis_config::Digest;
 
 use crate::Diagnostic;
 use crate::origin::Origin;
+use crate::read::api;
 use crate::yaml::Node;
 
 /// The `apiVersion` of every kind.
@@ -167,7 +169,34 @@ pub struct ApiDocument {
     pub(crate) digest: Digest,
     /// The document, or why it cannot be read. A text in GraphQL's own language and a .proto text are scalars,
     /// and so is a descriptor set, in base64.
-    pub(crate) tree: Result<Node, Box<Diagnostic>>,
+    pub(crate) tree: ApiTree,
+}
+
+/// A document, parsed or not.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ApiTree {
+    /// It was parsed.
+    Parsed(Result<Node, Box<Diagnostic>>),
+    /// These bytes could be parsed before, and have not changed since.
+    Known(Arc<[u8]>),
+}
+
+impl ApiDocument {
+    /// Returns the document, parsed now if it is not yet.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub(crate) fn tree(&self) -> Result<Cow<'_, Node>, Box<Diagnostic>> {
+        match &self.tree {
+            ApiTree::Parsed(parsed) => parsed.as_ref().map(Cow::Borrowed).map_err(Clone::clone),
+            ApiTree::Known(bytes) => api::tree_of(&self.file, bytes).map(Cow::Owned),
+        }
+    }
+
+    /// Returns whether the document can be read.
+    pub(crate) fn is_readable(&self) -> bool {
+        !matches!(self.tree, ApiTree::Parsed(Err(_)))
+    }
 }
 
 /// A document that cannot be read. Whatever relies on it keeps the last known good state, or stops. The document is never

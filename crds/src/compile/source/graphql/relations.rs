@@ -50,7 +50,7 @@ pub fn graphql_operations(
     tools: &[Arc<Resource<CustomToolsSpec>>],
 ) -> Result<GraphQlOperations, Vec<Diagnostic>> {
     let file: Arc<str> = file.into();
-    let node = api::parse(&file, bytes).tree.map_err(|finding| vec![*finding])?;
+    let node = api::tree_of(&file, bytes).map_err(|finding| vec![*finding])?;
     let text = Text::schema(DocumentAt { file: &file, field: "", node: &node }).map_err(|finding| vec![finding])?;
     let (schema, _) = parse(&text)?;
     let types = Types::new(&schema);

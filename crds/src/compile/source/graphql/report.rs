@@ -26,7 +26,7 @@ pub struct GraphQlDocuments<'d> {
 pub fn examine_graphql(documents: GraphQlDocuments<'_>, include: Option<&[String]>, depth: usize) -> ApiReport {
     let read = |(file, bytes): (&str, &[u8])| {
         let file: Arc<str> = file.into();
-        api::parse(&file, bytes).tree.map(|node| (file, node))
+        api::tree_of(&file, bytes).map(|node| (file, node))
     };
     let failed = |finding| ApiReport { findings: vec![finding], ..ApiReport::default() };
     let (file, node) = match read(documents.schema) {

@@ -46,7 +46,7 @@ pub fn examine_grpc(files: &[ProtoFile], include: Option<&[String]>) -> GrpcRepo
     let mut nodes: Vec<(&ProtoFile, Arc<str>, Node)> = Vec::new();
     for file in files {
         let shown: Arc<str> = file.file.as_str().into();
-        match api::parse(&shown, &file.bytes).tree {
+        match api::tree_of(&shown, &file.bytes) {
             Ok(node) => nodes.push((file, shown, node)),
             Err(finding) => {
                 let api = ApiReport { findings: vec![*finding], ..ApiReport::default() };

@@ -15,7 +15,7 @@ use crate::resources::AuthType;
 #[must_use]
 pub fn examine_api(file: &str, bytes: &[u8], include: Option<&[String]>) -> ApiReport {
     let file: Arc<str> = file.into();
-    let node = match api::parse(&file, bytes).tree {
+    let node = match api::tree_of(&file, bytes) {
         Ok(node) => node,
         Err(finding) => return ApiReport { findings: vec![*finding], ..ApiReport::default() },
     };
