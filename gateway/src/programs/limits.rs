@@ -80,6 +80,7 @@ impl Limits {
     fn set(&self, parent: u64) -> io::Result<()> {
         let Self { memory, processes, cpu } = *self;
         die_with(parent)?;
+        close_others()?;
         // Not the address space: runtimes reserve much more of it than they use.
         lower(Resource::Data, memory)?;
         lower(Resource::Cpu, cpu)?;
@@ -101,6 +102,17 @@ fn lower(resource: Resource, limit: u64) -> io::Result<()> {
     let before = getrlimit(resource);
     let limit = before.maximum.map_or(limit, |maximum| maximum.min(limit));
     Ok(setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) })?)
+}
+
+/// Closes everything but standard input, output and error: what the gateway was started with is not meant for programs.
+fn close_others() -> io::Result<()> {
+    let open =
+        std::fs::read_dir("/dev/fd")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    // The descriptor of the folder itself is among them, and closed already.
+    for descriptor in open.filter(|descriptor| *descriptor > 2).collect::<Vec<_>>() {
+        let _ = nix::unistd::close(descriptor);
+    }
+    Ok(())
 }
 
 /// Ends this process when the thread that started it ends, however that happens.

@@ -155,6 +155,10 @@ fn option(
         }
         CommandStyle::Comma => {
             let values = texts(name, json)?;
+            // An empty word would be an element.
+            if values.is_empty() {
+                return Ok(());
+            }
             if values.iter().any(|value| value.contains(',')) {
                 return Err(invalid_argument(name, "has an element with a comma, which would be two elements"));
             }

@@ -104,7 +104,10 @@ fn expected(input: &MessageDescriptor, name: &str) -> String {
         },
         Kind::Bytes => "base64".to_owned(),
         Kind::Enum(ty) => format!("a value of {}", ty.full_name()),
-        other => format!("a {other:?}").to_lowercase(),
+        other => {
+            let name = format!("{other:?}").to_lowercase();
+            format!("{} {name}", if name.starts_with('i') { "an" } else { "a" })
+        }
     };
     if field.is_list() { format!("a list, each {one}") } else { one }
 }

@@ -213,6 +213,20 @@ impl Parameter {
                 push_encoded(url, &value);
             }
             Text::Many(all) => {
+                // OpenAPI's delimiters are percent-encoded like the characters of an element.
+                let delimiter = match self.style {
+                    ArgumentStyle::Space => Some((' ', "a space")),
+                    ArgumentStyle::Pipe => Some(('|', "`|`")),
+                    _ => None,
+                };
+                if let Some((_, shown)) =
+                    delimiter.filter(|(delimiter, _)| all.iter().any(|value| value.contains(*delimiter)))
+                {
+                    return Err(invalid_argument(
+                        name,
+                        &format!("has an element with {shown}, which would be two elements"),
+                    ));
+                }
                 for (i, value) in all.iter().enumerate() {
                     match joint {
                         Some(joint) if i > 0 => url.push_str(joint),

@@ -204,6 +204,7 @@ fn size(tool: &ServiceTool) -> usize {
 /// definition counts, as it does for servers.
 fn parse(text: &Text<'_>) -> Result<(Valid<Schema>, Vec<Diagnostic>), Vec<Diagnostic>> {
     let remedy = "correct the schema";
+    text.check_nesting().map_err(|finding| vec![finding])?;
     let (schema, warnings) = match parser().parse_schema(text.text.clone(), "schema") {
         Ok(schema) => (schema, Vec::new()),
         Err(found) => {

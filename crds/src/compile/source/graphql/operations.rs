@@ -29,6 +29,7 @@ pub(super) fn convert(
 ) -> Result<IndexMap<String, Converted>, Vec<Diagnostic>> {
     let text = Text::operations(document).map_err(|finding| vec![finding])?;
     let remedy = "correct the operation, or compare it with the schema";
+    text.check_nesting().map_err(|finding| vec![finding])?;
     let parsed = parser().parse_executable(schema, text.text.clone(), "operations");
     let parsed = parsed.map_err(|found| text.mistakes(&found.errors, remedy))?;
     expansion::check(&parsed, &text)?;

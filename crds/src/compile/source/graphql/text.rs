@@ -14,6 +14,8 @@ use crate::yaml::{Position, Value};
 const MAX_SCHEMA: usize = 8 << 20;
 /// Bytes of the operations.
 pub(super) const MAX_OPERATIONS: usize = 1 << 20;
+/// How deep brackets may be nested: types, values and selections are never as deep.
+const MAX_NESTING: usize = super::MAX_NESTING * 2;
 /// The number of findings about one document.
 const MAX_FINDINGS: usize = 100;
 
@@ -90,6 +92,19 @@ impl<'n> Text<'n> {
         Ok(Self { document, text: Cow::Borrowed(&scalar.source), lines })
     }
 
+    /// Checks how deep brackets are nested. The parser has the same limit, but takes seconds for each megabyte behind it.
+    ///
+    /// # Errors
+    /// One finding at the first bracket that is too deep.
+    pub(super) fn check_nesting(&self) -> Result<(), Diagnostic> {
+        let Some(offset) = too_deep(&self.text) else { return Ok(()) };
+        let before = &self.text[..offset];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let message = format!("brackets are nested more than {MAX_NESTING} deep");
+        Err(self.error(Some(LineColumn { line, column }), message, "simplify the document"))
+    }
+
     /// Reports a mistake at a place of the text.
     pub(super) fn error(&self, at: Option<LineColumn>, message: impl Into<String>, remedy: &str) -> Diagnostic {
         let (position, message) = self.place(at, message.into());
@@ -127,5 +142,73 @@ impl<'n> Text<'n> {
             self.error(at, message.trim_end_matches('.'), remedy)
         });
         each.collect()
+    }
+}
+
+/// Returns where the first bracket is that is nested too deep. Brackets in strings and comments do not count (GraphQL, 2.1).
+fn too_deep(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'[' | b'{' | b'(' => {
+                depth += 1;
+                if depth > MAX_NESTING {
+                    return Some(at);
+                }
+            }
+            b']' | b'}' | b')' => depth = depth.saturating_sub(1),
+            b'#' => at += bytes[at..].iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(bytes.len() - at),
+            b'"' => at = end_of_string(bytes, at),
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Returns the last byte of the string or block string that begins at a quotation mark, or where the text or the line ends before.
+fn end_of_string(bytes: &[u8], begin: usize) -> usize {
+    let is_block = bytes[begin..].starts_with(b"\"\"\"");
+    let mut at = begin + if is_block { 3 } else { 1 };
+    while let Some(byte) = bytes.get(at) {
+        match (byte, is_block) {
+            (b'\\', true) if bytes[at..].starts_with(b"\\\"\"\"") => at += 3,
+            (b'\\', false) => at += 1,
+            (b'"', true) if bytes[at..].starts_with(b"\"\"\"") => return at + 2,
+            (b'"', false) | (b'\n' | b'\r', false) => return at,
+            _ => {}
+        }
+        at += 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brackets_are_counted_where_they_are_syntax() {
+        let open = "[".repeat(MAX_NESTING + 1);
+        let fits = "[".repeat(MAX_NESTING);
+        for (text, expected) in [
+            (open.clone(), Some(MAX_NESTING)),
+            (fits.clone(), None),
+            (format!("{fits}]["), None),
+            (format!("{fits} {{"), Some(MAX_NESTING + 1)),
+            (format!("\"{open}\""), None),
+            (format!("\"\"\"{open} \\\"\"\" \" {open}\"\"\""), None),
+            (format!("\"a\\\"{open}\""), None),
+            (format!("# {open}\n"), None),
+            (format!("# {open}"), None),
+            (format!("\"{open}\n{fits}"), None),
+            (format!("\"\" {open}"), Some(MAX_NESTING + 3)),
+            (format!("\"\"\"\"\"\" {open}"), Some(MAX_NESTING + 7)),
+            ("\"\"\"".to_owned(), None),
+            ("\"\\".to_owned(), None),
+        ] {
+            assert_eq!(too_deep(&text), expected, "{text}");
+        }
     }
 }

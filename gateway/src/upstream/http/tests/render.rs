@@ -135,8 +135,9 @@ fn lists_have_a_style() {
 #[test]
 fn styles_of_openapi() {
     let table = [
-        ("space", r#"{"a": ["x y", "&"]}"#, "?q%5B%5D=x%20y%20%26"),
-        ("pipe", r#"{"a": ["x|y", 2]}"#, "?q%5B%5D=x%7Cy%7C2"),
+        ("space", r#"{"a": ["x|y", "&"]}"#, "?q%5B%5D=x%7Cy%20%26"),
+        ("pipe", r#"{"a": ["x y", 2]}"#, "?q%5B%5D=x%20y%7C2"),
+        ("pipe", r#"{"a": "x|y"}"#, "?q%5B%5D=x%7Cy"),
         ("pipe", r#"{"a": "x"}"#, "?q%5B%5D=x"),
         ("pipe", r#"{"a": []}"#, ""),
         (
@@ -160,6 +161,12 @@ fn styles_of_openapi() {
     let http = |style: &str| json!({"path": "/p", "request": {"query": {"q[]": "{a}"}, "styles": {"q[]": style}}});
     for (style, args, expected) in table {
         assert_eq!(target(http(style), args), format!("/v1/p{expected}"), "{style} {args}");
+    }
+    for (style, args, expected) in [
+        ("space", r#"{"a": ["x y", 2]}"#, "argument `a` has an element with a space, which would be two elements"),
+        ("pipe", r#"{"a": ["x", "y|"]}"#, "argument `a` has an element with `|`, which would be two elements"),
+    ] {
+        assert_eq!(target(http(style), args), expected);
     }
     for (args, expected) in [
         (r#"{"a": 1}"#, "argument `a` is not an object, which the parameter needs"),
@@ -231,7 +238,7 @@ fn objects_are_lists_of_their_members() {
         target(json!({"path": "/p", "request": query}), object)
     };
     assert_eq!(query("comma"), "/v1/p?q=R,100,G%26,a%20b");
-    assert_eq!(query("space"), "/v1/p?q=R%20100%20G%26%20a%20b");
+    assert_eq!(query("space"), "argument `a` has an element with a space, which would be two elements");
     assert_eq!(query("pipe"), "/v1/p?q=R%7C100%7CG%26%7Ca%20b");
 
     let header = |style: &str, args: &str| {
