@@ -158,6 +158,36 @@ impl Strawberry {
     }
 }
 
+/// A gRPC server on grpcio with reflection, on loopback. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Grpcio {
+    _process: Child,
+    port: Port,
+}
+
+impl Grpcio {
+    /// The token that callers need.
+    pub const TOKEN: &str = "t0ken-83aa";
+
+    /// Starts it with a version of reflection, `v1` or `v1alpha`, and waits until it listens.
+    ///
+    /// # Errors
+    /// It is not installed, or does not listen within a minute.
+    pub async fn start(version: &str) -> Result<Self> {
+        let port = Port::reserve()?;
+        let mut command = Command::new(tool("grpcio/bin/python")?);
+        command.arg(root().join("tests/grpc/orders.py"));
+        command.env("PORT", port.number().to_string()).env("TOKEN", Self::TOKEN).env("VERSION", version);
+        Ok(Self { _process: started(command, &port).await?, port })
+    }
+
+    /// Returns the endpoint.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port.number())
+    }
+}
+
 /// Starts a server, and waits until it listens on a port, for a minute at most.
 async fn started(mut command: Command, port: &Port) -> Result<Child> {
     let process = command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn()?;

@@ -230,8 +230,10 @@ async fn reading_a_stream_stops() -> Result<()> {
     let (server, _folder, gateway) = start().await?;
     let few = gateway.rpc("few")?;
     let begun = Instant::now();
-    let text = few.call("Shop_List", &json!({"id": "endless"})).await?.text_block()?;
-    assert_eq!(text, r#"[{"id":"1"},{"id":"2"}]"#);
+    let answer = few.call("Shop_List", &json!({"id": "endless"})).await?;
+    assert_eq!(answer.text_block()?, r#"[{"id":"1"},{"id":"2"}]"#);
+    let said = &answer.message()?["result"]["content"][1]["text"];
+    assert_eq!(said, "The stream was read up to `maxItems` of the filter, and may hold more.");
     assert!(begun.elapsed() < Duration::from_secs(2), "at `maxItems`, not at the deadline: {:?}", begun.elapsed());
     let seen = server.seen();
     let tenant = seen.last().and_then(|seen| seen.metadata.get("x-tenant")).context("a header of the plan")?;

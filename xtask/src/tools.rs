@@ -42,6 +42,7 @@ const PYTHON: &[(&str, &str)] = &[
     ("python1", "tests/clients/python1.txt"),
     ("python2", "tests/clients/python2.txt"),
     ("strawberry", "tests/graphql/strawberry.txt"),
+    ("grpcio", "tests/grpc/grpcio.txt"),
     (CARGO_TOOLS, "tests/clients/cargo-tools.txt"),
 ];
 /// Folders of Node packages, and the folders of their lock files.

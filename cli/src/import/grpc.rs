@@ -1,4 +1,5 @@
-//! `tamis import grpc`: writes a ServiceManifest of .proto files or of a descriptor set, and the part of them that it needs.
+//! `tamis import grpc`: writes a ServiceManifest of .proto files, of a descriptor set or of what a server says by reflection, and the
+//! part of the descriptors that it needs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +10,10 @@ use tamis_crds::{Diagnostic, GrpcReport, ProtoFile, examine_grpc, proto_imports}
 
 use super::api::{Content, Kinds, SERVER_SIDE, check, fetch, host, manifest, read, refuse, say, write_all};
 use super::config_map::{self, ConfigMap};
+use super::credential::{Credential, CredentialArgs};
 use super::line;
 use super::manifest::default_name;
+use super::reflection::reflect;
 use super::tree::Tree;
 use crate::note;
 
@@ -19,7 +22,7 @@ const METHODS: Kinds = Kinds { many: "methods", one: "method" };
 /// .proto files that are read.
 const MAX_FILES: usize = 1_000;
 
-/// Make a ServiceManifest of .proto files, or of a descriptor set
+/// Make a ServiceManifest of .proto files, of a descriptor set, or of a server with reflection
 ///
 /// Writes NAME.yaml, and next to it NAME.proto and the files that it imports: the .proto texts, pruned to the methods that become
 /// tools and the messages that they need. Prints how many methods became tools, and of each other one why it did not. Nothing is
@@ -32,6 +35,8 @@ Examples:
   # imports in another folder, and only some methods
   tamis import grpc protos/etcd/api/etcdserverpb/rpc.proto -I protos --endpoint http://127.0.0.1:2379 \\
     --include KV/Range --include 'Lease/*' -o api
+  # the server itself is asked for its descriptors, with the token in the environment
+  tamis import grpc --reflection https://grpc.example.com --bearer-env API_TOKEN -o api
   # for a cluster
   tamis import grpc service.binpb --endpoint https://grpc.example.com --config-map -o api && kubectl apply -f api
 
@@ -41,11 +46,16 @@ Exit codes:
   2  usage error")]
 pub(crate) struct Args {
     /// A .proto file, or a descriptor set (.binpb, .pb, .desc): a file, or an https or http address.
-    #[arg(value_name = "FILE|URL")]
-    document: String,
-    /// The scheme, host and port of the server.
-    #[arg(long, value_name = "URL")]
-    endpoint: String,
+    #[arg(value_name = "FILE|URL", required_unless_present = "reflection")]
+    document: Option<String>,
+    /// The scheme, host and port of the server [default: those of --reflection].
+    #[arg(long, value_name = "URL", required_unless_present = "reflection")]
+    endpoint: Option<String>,
+    /// The scheme, host and port of a server that is asked for its descriptors, by server reflection, in place of FILE.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["document", "proto_path"])]
+    reflection: Option<String>,
+    #[command(flatten)]
+    credential: CredentialArgs,
     /// A method that becomes a tool (`Range`, `KV/Range`); `*` matches any text. May be repeated [default: all].
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
@@ -75,9 +85,12 @@ pub(crate) struct Args {
 
 /// Writes the manifest and the .proto files.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let Args { document, endpoint, include, proto_path, directory, name, version, inline, config_map, force } = args;
+    let Args { include, directory, name, version, inline, config_map, force, .. } = args;
+    let credential = args.credential.read()?;
+    let documents = read_documents(args, credential.as_ref())?;
+    let endpoint = args.endpoint.as_ref().or(args.reflection.as_ref()).context("--endpoint is missing")?;
     let include = (!include.is_empty()).then_some(&include[..]);
-    let report = examine_grpc(&documents(document, proto_path)?, include);
+    let report = examine_grpc(&documents, include);
     let errors: Vec<&Diagnostic> = report.api.findings.iter().filter(|finding| finding.is_error()).collect();
     if !errors.is_empty() {
         return Ok(refuse(&errors, METHODS.many));
@@ -90,6 +103,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let root = directory.join(format!("{name}.proto"));
     let mut files: Vec<(PathBuf, String)> = Vec::new();
     let mut source = Tree::map([("endpoint", Tree::text(endpoint))]);
+    if let Some(credential) = credential {
+        source.push("auth", credential.auth_of(&name));
+    }
     let map_file = directory.join(format!("{name}.configmap.yaml"));
     let (mut is_large, mut root_key) = (false, String::new());
     if *config_map {
@@ -135,6 +151,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let written = if *inline { &written[..1] } else { &written[..] };
     say(&report.api, METHODS, written, before.as_ref().map(|report| &report.api))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads what the arguments name, or asks the server.
+fn read_documents(args: &Args, credential: Option<&Credential>) -> anyhow::Result<Vec<ProtoFile>> {
+    if let Some(document) = &args.document {
+        return documents(document, &args.proto_path);
+    }
+    let url = args.reflection.as_ref().context("FILE or --reflection is missing")?;
+    // Nothing is sent to an address that a manifest must not name.
+    let message = Tree::text("syntax = \"proto3\";\nservice A { rpc A(B) returns (B); }\nmessage B {}\n");
+    let source = Tree::map([("endpoint", Tree::text(url)), ("inline", Tree::map([("a.proto", message)]))]);
+    let probe = manifest("api", Tree::map([("version", Tree::text("1")), ("grpc", source)])).to_yaml(0);
+    check(&[(Path::new("manifest.yaml"), probe.as_bytes())], true).context("--reflection")?;
+    let bytes = reflect(url, Credential::headers(credential))?;
+    Ok(vec![ProtoFile { path: "reflection.binpb".to_owned(), file: "reflection.binpb".to_owned(), bytes }])
 }
 
 /// Returns the document, and the files that it imports, as far as they are there.
@@ -262,8 +293,10 @@ service KV {
 
     fn args(dir: &Path, include: &[&str]) -> Args {
         Args {
-            document: dir.join("in/a/rpc.proto").to_string_lossy().into_owned(),
-            endpoint: "http://127.0.0.1:2379".to_owned(),
+            document: Some(dir.join("in/a/rpc.proto").to_string_lossy().into_owned()),
+            endpoint: Some("http://127.0.0.1:2379".to_owned()),
+            reflection: None,
+            credential: CredentialArgs::default(),
             include: include.iter().map(|&pattern| pattern.to_owned()).collect(),
             proto_path: Vec::new(),
             directory: dir.join("out"),

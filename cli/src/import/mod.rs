@@ -6,6 +6,7 @@ mod client;
 mod compare;
 mod config_map;
 mod credential;
+mod descriptors;
 mod events;
 mod files;
 mod graphql;
@@ -16,6 +17,7 @@ mod manifest;
 mod mcp;
 mod openapi;
 mod program;
+mod reflection;
 mod stream;
 mod tree;
 mod update;
@@ -32,8 +34,8 @@ use crate::logging::LogArgs;
 /// error, nothing is printed. Labels and annotations are kept, comments are not.
 ///
 /// `import mcp` asks an MCP server for its tools and writes a ServiceManifest that pins them. `import openapi` writes one of an
-/// OpenAPI document, `import graphql` one of a GraphQL schema, and `import grpc` one of .proto files or a descriptor set. `import
-/// catalog` copies a service that is ready to use.
+/// OpenAPI document, `import graphql` one of a GraphQL schema, and `import grpc` one of .proto files, a descriptor set, or what a server
+/// says by reflection. `import catalog` copies a service that is ready to use.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

@@ -110,7 +110,12 @@ pub(super) fn explain(active: &mut ActiveCall<'_>, declared: &ServiceTool, error
 pub(super) fn errors_block(errors: &Bytes, allows: impl Fn(&str) -> bool) -> Option<Bytes> {
     const WARNING: &str = "Warning: the upstream reported errors, so that parts of the data may be missing.";
     let text = with_excerpt(WARNING.to_owned(), Some(errors), &allows);
-    allows(&text).then(|| format!("{{\"type\":\"text\",\"text\":{}}}", tamis_engine::json::encode(&text)).into())
+    allows(&text).then(|| text_block(&text))
+}
+
+/// Returns a text block of an answer, as JSON.
+pub(super) fn text_block(text: &str) -> Bytes {
+    format!("{{\"type\":\"text\",\"text\":{}}}", tamis_engine::json::encode(text)).into()
 }
 
 /// Returns the text that explains a failed read to its caller: one line, without data of the upstream.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tamis_config::{PaginationKind, ServiceTool};
 use tamis_engine::{Call, Enforcement, Filtered, Interrupted, Refused, Report, Stage};
 
-use super::explain::errors_block;
+use super::explain::{errors_block, text_block};
 use super::{ActiveCall, answer, executed, exhausted, failure, scope, sealed};
 use crate::compute::NotRun;
 use crate::exposition::Tool;
@@ -134,6 +134,11 @@ pub(super) async fn filtered(
                 let limit = active.limits.output;
                 let allows = |warning: &str| exposition.allows_with(&shown, warning, limit, asked_budget);
                 media.extend(errors_block(&errors, allows));
+            }
+            if let Some(cut) = answer.cut {
+                let shown = notice.iter().fold(text.clone(), |shown, notice| shown + notice);
+                let allows = exposition.allows_with(&shown, cut, active.limits.output, asked_budget);
+                media.extend(allows.then(|| text_block(cut)));
             }
             let meta = answer.meta.take().filter(|_| enforcement == Enforcement::Advisory);
             let result = ToolResult { text, notice, media, structured, is_error: false, filter, meta };

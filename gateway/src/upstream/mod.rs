@@ -134,6 +134,8 @@ pub struct Answer {
     pub errors: Option<Bytes>,
     /// Set if the gateway fetched pages.
     pub pagination: Option<PageReport>,
+    /// Why a stream was not read to its end: a sentence for the caller.
+    pub cut: Option<&'static str>,
     /// Status of the last response.
     pub status: u16,
     /// Requests sent, retries and pages included.
@@ -144,13 +146,14 @@ pub struct Answer {
 
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { output, media, meta, errors, pagination, status, requests, elapsed } = self;
+        let Self { output, media, meta, errors, pagination, cut, status, requests, elapsed } = self;
         f.debug_struct("Answer")
             .field("output", output)
             .field("media", &media.len())
             .field("meta", &meta.as_ref().map(Bytes::len))
             .field("errors", &errors.as_ref().map(Bytes::len))
             .field("pages", &pagination.as_ref().map(|p| p.pages))
+            .field("cut", cut)
             .field("status", status)
             .field("requests", requests)
             .field("elapsed", elapsed)

@@ -183,6 +183,7 @@ impl CommandService {
             meta: None,
             errors: None,
             pagination: None,
+            cut: None,
             status: 200,
             requests: flight.runs,
             elapsed: begun.elapsed(),

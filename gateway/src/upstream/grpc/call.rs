@@ -34,6 +34,10 @@ const RESERVED: u32 = 10;
 /// The most time that is left for it.
 const MOST_RESERVED: Duration = Duration::from_secs(1);
 
+/// Why a stream was not read to its end.
+const FILTER_IS_FULL: &str = "The stream was read up to `maxItems` of the filter, and may hold more.";
+const NO_TIME: &str = "The stream did not end before the call's timeout. These are the messages that came until then.";
+
 /// A request, and what has happened to it so far.
 pub(super) struct Exchange<'a> {
     pub(super) service: &'a GrpcService,
@@ -44,6 +48,8 @@ pub(super) struct Exchange<'a> {
     pub(super) body: Bytes,
     /// Requests sent.
     pub(super) requests: u32,
+    /// Why the stream was not read to its end.
+    pub(super) cut: Option<&'static str>,
 }
 
 type Body = Paced<Incoming>;
@@ -169,7 +175,10 @@ impl Exchange<'_> {
                 // What has come until then is the answer.
                 true => match tokio::time::timeout_at(end.into(), body.frame()).await {
                     Ok(frame) => frame,
-                    Err(_) => break None,
+                    Err(_) => {
+                        self.cut = Some(NO_TIME);
+                        break None;
+                    }
                 },
             };
             let Some(frame) = frame else { break Some(HeaderMap::new()) };
@@ -200,6 +209,7 @@ impl Exchange<'_> {
             }
             // The filter reads no further: the rest of the stream is dropped.
             if count == most {
+                self.cut = Some(FILTER_IS_FULL);
                 break None;
             }
         };

@@ -109,7 +109,7 @@ impl GrpcService {
         let body = frames::framed(&request::encode(&method.input, arguments)?);
         context.memory.release(need.saturating_sub(body.len() as u64));
         let mut exchange =
-            Exchange { service: self, method, authentication: &authentication, context, body, requests: 0 };
+            Exchange { service: self, method, authentication: &authentication, context, body, requests: 0, cut: None };
         let output = exchange.answer().await?;
         Ok(Answer {
             output: Output::Json(output),
@@ -117,6 +117,7 @@ impl GrpcService {
             meta: None,
             errors: None,
             pagination: None,
+            cut: exchange.cut,
             status: 200,
             requests: exchange.requests,
             elapsed: begun.elapsed(),

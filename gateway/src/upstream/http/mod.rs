@@ -140,6 +140,7 @@ impl HttpService {
             meta: None,
             errors: fetch.errors.take(),
             pagination,
+            cut: None,
             status: fetch.status.as_u16(),
             requests: fetch.requests,
             elapsed: begun.elapsed(),

@@ -99,6 +99,7 @@ impl ToolCall<'_> {
             meta,
             errors: None,
             pagination: None,
+            cut: None,
             status: 200,
             requests: self.flight.wire.requests,
             elapsed: begun.elapsed(),
