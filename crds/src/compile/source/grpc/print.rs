@@ -37,6 +37,10 @@ pub(super) fn texts(descriptors: &Descriptors<'_>, methods: &[MethodDescriptor])
         if pruned.name().starts_with("google/protobuf/") {
             continue;
         }
+        if !is_path(pruned.name()) {
+            let name = crate::read::excerpt(pruned.name());
+            return Err(format!("has the name `{name}`, which is no path of a .proto file in a folder or below"));
+        }
         let file = pool.get_file_by_name(pruned.name()).ok_or("is not there")?;
         let whole = file.file_descriptor_proto();
         let mut printer = Printer {
@@ -55,6 +59,16 @@ pub(super) fn texts(descriptors: &Descriptors<'_>, methods: &[MethodDescriptor])
     }
     Ok(texts)
 }
+
+/// Returns whether the name of a file is a path in a folder or below, and can be written into a text as it is. A descriptor set may be
+/// anyone's.
+fn is_path(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\'' | ':' | '\\');
+    name.len() <= MAX_PATH && name.ends_with(".proto") && name.chars().all(is_plain) && crate::read::api::is_below(name)
+}
+
+/// Bytes of the path of a file.
+const MAX_PATH: usize = 1_024;
 
 /// Returns the names of the types that are in messages: a short name could mean one of them.
 fn nested_names(file: &FileDescriptorProto) -> HashSet<&str> {

@@ -217,3 +217,39 @@ fn a_pruned_document_becomes_the_same_tools() {
     assert_eq!(again.api.findings, []);
     assert_eq!((&again.api.tools, &again.texts), (&report.api.tools, &report.texts), "{}", text.text);
 }
+
+/// Files are written under the names that a descriptor set gives them, and the set may be of a server.
+#[test]
+fn no_name_of_a_file_leads_out_of_the_folder() {
+    let report = |name: &str| {
+        let text = "syntax = \"proto3\"; package p; service S { rpc Get(M) returns (M); } message M { string a = 1; }";
+        let mut file = protox_parse::parse("a.proto", text).expect("is valid");
+        file.name = Some(name.to_owned());
+        let set = prost_types::FileDescriptorSet { file: vec![file] };
+        let bytes = prost::Message::encode_to_vec(&set);
+        examine_grpc(&[ProtoFile { path: "a.binpb".to_owned(), file: "a.binpb".to_owned(), bytes }], None)
+    };
+    for name in ["a.proto", "a/b-c_d/e.proto"] {
+        let report = report(name);
+        assert_eq!((report.api.findings, report.texts.len()), (Vec::new(), 1), "{name}");
+    }
+    for name in [
+        "../a.proto",
+        "/etc/a.proto",
+        "a/../../b.proto",
+        "a//b.proto",
+        ".hidden/a.proto",
+        "a",
+        "a.yaml",
+        "a\\b.proto",
+        "c:a.proto",
+        "a\"b.proto",
+        "a\nb.proto",
+        "a b.proto",
+    ] {
+        let report = report(name);
+        assert!(report.texts.is_empty(), "{name}");
+        let said: Vec<String> = report.api.findings.iter().map(ToString::to_string).collect();
+        assert!(said[0].contains("which is no path of a .proto file"), "{name}: {said:?}");
+    }
+}
