@@ -93,7 +93,7 @@ impl Problem {
 
     /// Says which name is not there, and which one is close.
     fn unknown<'n>(at: &FieldPath, message: String, known: impl Iterator<Item = &'n Name>) -> Self {
-        Self::missing(at, message, known.map(|name| name.as_str()))
+        Self::missing(at, message, known.map(Name::as_str))
     }
 
     fn missing<'n>(at: &FieldPath, message: String, known: impl Iterator<Item = &'n str>) -> Self {
@@ -130,12 +130,12 @@ fn operation(types: &Types<'_>, alias: &str, spec: &CustomToolSpec, at: &FieldPa
     // Without `arguments`, a tool passes its own ones on.
     let passed: Vec<(String, String)> =
         tool.given.keys().map(|name| (name.clone(), quoted(&format!("{{{name}}}")))).collect();
-    let arguments = match &spec.arguments {
+    let arguments: Vec<_> = match &spec.arguments {
         Some(arguments) => arguments.iter().map(|(name, value)| (&**name, value.as_str())).collect(),
         None => passed.iter().map(|(name, value)| (&**name, &**value)).collect(),
     };
-    let picked = tool.field(field, arguments, &at, 0)?;
-    for name in tool.given.keys().filter(|name| !tool.variables.contains_key(*name)) {
+    let picked = tool.field(field, &arguments, &at, 0)?;
+    if let Some(name) = tool.given.keys().find(|name| !tool.variables.contains_key(*name)) {
         let at = FieldPath::spec(["customTools"]).key(alias).key("input").key("properties").key(name);
         return Err(Problem::new(&at, "is not used in `arguments`", "use it as `${NAME}`, or remove it"));
     }
@@ -191,13 +191,13 @@ impl<'t, 's> Translation<'t, 's> {
     fn field(
         &mut self,
         field: &FieldDefinition,
-        arguments: Vec<(&str, &str)>,
+        arguments: &[(&str, &str)],
         at: &FieldPath,
         depth: usize,
     ) -> Result<Picked, Problem> {
         let mut of = Selector::new(self.types).select(&field.ty, &Reads::All);
         let mut written = Vec::new();
-        for (name, value) in &arguments {
+        for (name, value) in arguments {
             let at = at.key(name);
             if let Some(relation) = name.strip_prefix(RELATION) {
                 let (name, picked) = self.relation(field, relation, value, &at, depth)?;
@@ -248,8 +248,8 @@ impl<'t, 's> Translation<'t, 's> {
             _ => serde_json::from_str(value)
                 .map_err(|_| Problem::new(at, "has to be the arguments of the field", "write `{}` for none"))?,
         };
-        let arguments = arguments.iter().map(|(name, value)| (&**name, value.get())).collect();
-        Ok((key.clone(), self.field(field, arguments, at, depth + 1)?))
+        let arguments: Vec<_> = arguments.iter().map(|(name, value)| (&**name, value.get())).collect();
+        Ok((key.clone(), self.field(field, &arguments, at, depth + 1)?))
     }
 
     fn argument(&mut self, of: &InputValueDefinition, value: &str, at: &FieldPath) -> Result<String, Problem> {
