@@ -31,7 +31,8 @@ pub(super) fn compile<'s>(
     let GrpcSpec { inline, file, config_map_ref, reflection, endpoint, auth: auth_spec, methods, overrides } = spec;
     let at = FieldPath::spec(["grpc"]);
     if *reflection == Some(true) {
-        let remedy = "write its descriptors with `tamis import grpc --reflection`, and name them in `file` or `configMapRef`";
+        let remedy =
+            "write its descriptors with `tamis import grpc --reflection`, and name them in `file` or `configMapRef`";
         sink.because(Reason::UnsupportedSource).error(&at.key("reflection"), "is not implemented yet", remedy);
         return None;
     }
