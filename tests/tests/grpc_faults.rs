@@ -237,7 +237,7 @@ async fn answer(
             std::future::pending::<()>().await;
         }
         "no-status" => {
-            finish(respond.send_response(grpc()?, false)?, item("a"), trailers(&[("grpc-message", "PRIVATE-5c21")]))?
+            finish(respond.send_response(grpc()?, false)?, item("a"), trailers(&[("grpc-message", "PRIVATE-5c21")]))?;
         }
         "no-trailers" => respond.send_response(grpc()?, false)?.send_data(item("a").into(), true)?,
         "empty" => finish(respond.send_response(grpc()?, false)?, Vec::new(), ok())?,

@@ -90,7 +90,7 @@ fn a_server_that_lies_is_refused() {
     let error = message(&[(7, &message(&[(2, b"not\nfound")]))]);
     let many: Vec<String> = (0..=MAX_FILES).map(|number| format!("p.S{number}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    let cases: [(&str, Vec<u8>, Vec<u8>, Vec<u8>); 14] = [
+    let cases = [
         ("no services", list(&[]), vec![], vec![]),
         ("no services", list(&["grpc.reflection.v1alpha.ServerReflection"]), vec![], vec![]),
         ("more than 1000 services", list(&many), vec![], vec![]),

@@ -383,7 +383,7 @@ service KV {
         let error = run(&args(dir.path(), &["none"])).expect_err("no such method").to_string();
         assert!(error.contains("no method matches `none`"), "{error}");
         let endpoint = "http://example.com".to_owned();
-        let error = run(&Args { endpoint, ..args(dir.path(), &[]) }).expect_err("no https").to_string();
+        let error = run(&Args { endpoint: Some(endpoint), ..args(dir.path(), &[]) }).expect_err("no https").to_string();
         assert!(error.contains("http is allowed for loopback"), "{error}");
         fs::remove_file(dir.path().join("in/b/kv.proto")).expect("is removed");
         let code = run(&args(dir.path(), &[])).expect("is said");
