@@ -21,9 +21,9 @@ mod tighten;
 pub mod yaml;
 
 pub use compile::{
-    ApiReport, ApiTool, Bundled, Compilation, CompileEnv, Conversions, Degraded, GraphQlDocuments, GraphQlOperations,
-    GrpcReport, Part, Paused, ProtoFile, ProtoText, compile, diagnose, diagnose_part, examine_api, examine_graphql,
-    examine_grpc, graphql_operations, pause, proto_imports,
+    ApiReport, ApiTool, Bundled, Compilation, CompileEnv, Conversions, Degraded, Expansion, GraphQlDocuments,
+    GraphQlOperations, GrpcReport, Part, Paused, ProtoFile, ProtoText, compile, diagnose, diagnose_part, examine_api,
+    examine_graphql, examine_grpc, expand_api, graphql_operations, pause, proto_imports,
 };
 pub use diagnostic::{Diagnostic, Severity};
 pub use import::import;

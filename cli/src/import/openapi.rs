@@ -1,13 +1,15 @@
 //! `tamis import openapi`: writes a ServiceManifest of an OpenAPI document, and the part of the document that it needs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
 use tamis_crds::resources::AuthType;
-use tamis_crds::{ApiReport, Diagnostic, examine_api};
+use tamis_crds::{ApiReport, Diagnostic, Expansion, examine_api, expand_api};
 
-use super::api::{Content, Kinds, SERVER_SIDE, check, fetch, included, manifest, read, refuse, say, write_all};
+use super::api::{
+    Content, Kinds, SERVER_SIDE, check, fetch, included, manifest, read, refuse, say, summary, write_all,
+};
 use super::config_map::{self, ConfigMap};
 use super::line;
 use super::manifest::{default_name, default_version};
@@ -28,6 +30,8 @@ Examples:
   tamis import openapi petstore.yaml -o api
   # only some operations: by operationId, by tag, or by method and path
   tamis import openapi https://api.example.com/openapi.json --include 'pets' --include 'GET /orders/*' -o api
+  # plain HTTP actions, to continue by hand
+  tamis import openapi petstore.yaml --expand -o api
   # for a cluster
   tamis import openapi petstore.yaml --config-map -o api && kubectl apply -f api
 
@@ -59,6 +63,10 @@ pub(crate) struct Args {
     /// otherwise, and refused if it does not fit.
     #[arg(long)]
     config_map: bool,
+    /// Write plain actions of `http` instead of a document, to continue by hand. What an action cannot express is left out, and named
+    /// with the reason.
+    #[arg(long, conflicts_with = "config_map")]
+    expand: bool,
     /// Replace the files if they exist.
     #[arg(long)]
     force: bool,
@@ -66,7 +74,7 @@ pub(crate) struct Args {
 
 /// Writes the manifest and the document.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let Args { document, include, directory, name, version, base_url, config_map, force } = args;
+    let Args { document, include, directory, name, version, base_url, config_map, expand, force } = args;
     let bytes = fetch(document)?;
     // Whatever the name of a download ends in, JSON is read as JSON: YAML reads some of its numbers and escapes otherwise.
     let is_json = bytes.trim_ascii_start().starts_with(b"{");
@@ -75,7 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         document.clone()
     };
-    let report = examine_api(&shown, &bytes, (!include.is_empty()).then_some(&include[..]));
+    let report = examine_api(&shown, &bytes, (!include.is_empty()).then_some(&include[..]), base_url.as_deref());
     let errors = report.findings.iter().filter(|finding| finding.is_error());
     let errors: Vec<&Diagnostic> =
         errors.filter(|error| base_url.is_none() || !error.field.starts_with("servers")).collect();
@@ -94,6 +102,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = name.clone().unwrap_or_else(|| default_name(report.title.as_deref().unwrap_or("api")));
     let version = version.clone().unwrap_or_else(|| default_version(report.version.as_deref().unwrap_or("1.0.0")));
     let manifest_file = directory.join(format!("{name}.yaml"));
+    if *expand {
+        let include = (!include.is_empty()).then_some(&include[..]);
+        let expansion = expand_api(&shown, &bytes, include, base_url.as_deref());
+        return write_actions(expansion, (&name, &version), base_url.as_deref(), &manifest_file, args);
+    }
     let key = format!("openapi.{}", if report.pruned.is_some() || is_json { "json" } else { "yaml" });
     let content = report.pruned.as_ref().map_or(&bytes[..], |pruned| pruned.as_bytes());
     let stored = config_map.then(|| ConfigMap::of(&name, &[(&key, content)])).transpose()?;
@@ -113,7 +126,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         true => config_map::document(&document_file, &key),
         false => read(&document_file).ok(),
     };
-    let before = before.map(|bytes| examine_api(&key, &bytes, kept));
+    let before = before.map(|bytes| examine_api(&key, &bytes, kept, base_url.as_deref()));
     // The manifest last: it names the document.
     write_all(directory, &[files[1], files[0]], *force)?;
     if stored.is_some_and(|map| map.is_large) {
@@ -134,6 +147,51 @@ fn tree(
     if let Some(url) = base_url {
         openapi.push("baseUrl", Tree::text(url));
     }
+    push_auth(name, report, &mut openapi);
+    if let Some(include) = include {
+        openapi.push("operations", included(include));
+    }
+    manifest(name, spec(version, report, ("openapi", openapi)))
+}
+
+/// Writes a manifest with the actions of a document.
+fn write_actions(
+    Expansion { report, actions }: Expansion,
+    (name, version): (&str, &str),
+    base_url: Option<&str>,
+    file: &Path,
+    args: &Args,
+) -> anyhow::Result<ExitCode> {
+    if actions.is_empty() {
+        bail!("no operation can be an action of `http`\n{}", summary(&report, OPERATIONS, &[file]).trim_end());
+    }
+    let mut http = Tree::map([]);
+    if let Some(url) = base_url.or(report.base_url.as_deref()) {
+        http.push("baseUrl", Tree::text(url));
+    }
+    push_auth(name, &report, &mut http);
+    let actions = serde_json::to_string(&actions)?;
+    http.push("actions", Tree::parse(&actions).map_err(anyhow::Error::msg)?);
+    let text = manifest(name, spec(version, &report, ("http", http))).to_yaml(0);
+    let content: Content<'_> = (file, text.as_bytes());
+    check(&[content], args.force)?;
+    write_all(&args.directory, &[content], args.force)?;
+    say(&report, OPERATIONS, &[file], None)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the spec of a manifest with this source.
+fn spec(version: &str, report: &ApiReport, (field, source): (&str, Tree)) -> Tree {
+    let mut spec = Tree::map([("version", Tree::text(version))]);
+    if let Some(title) = report.title.as_deref().filter(|title| !title.trim().is_empty()) {
+        spec.push("description", Tree::text(line(title)));
+    }
+    spec.push(field, source);
+    spec
+}
+
+/// Adds the `auth` that the document names, with a secret of the service's own name.
+fn push_auth(name: &str, report: &ApiReport, source: &mut Tree) {
     if let Some((kind, parameter)) = &report.auth {
         let kind = match kind {
             AuthType::Header => "header",
@@ -148,27 +206,16 @@ fn tree(
             auth.push("name", Tree::text(parameter));
         }
         auth.push("secretRef", Tree::map([("name", Tree::text(name)), ("key", Tree::text("token"))]));
-        openapi.push("auth", auth);
+        source.push("auth", auth);
     }
-    if let Some(include) = include {
-        openapi.push("operations", included(include));
-    }
-    let mut spec = Tree::map([("version", Tree::text(version))]);
-    if let Some(title) = report.title.as_deref().filter(|title| !title.trim().is_empty()) {
-        spec.push("description", Tree::text(line(title)));
-    }
-    spec.push("openapi", openapi);
-    manifest(name, spec)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
     use tamis_crds::diagnose;
 
-    use super::super::api::summary;
     use super::*;
 
     const API: &str = "openapi: 3.0.3
@@ -196,6 +243,7 @@ components: {securitySchemes: {a: {type: http, scheme: bearer}}}
             version: None,
             base_url: None,
             config_map: false,
+            expand: false,
             force: false,
         }
     }
@@ -211,8 +259,46 @@ components: {securitySchemes: {a: {type: http, scheme: bearer}}}
         assert_eq!(diagnose(&tamis_crds::load(std::slice::from_ref(&out))), []);
         assert!(import(dir.path(), with(false)).is_err(), "nothing is overwritten");
         let stored = config_map::document(&out.join("pet-store.configmap.yaml"), "openapi.json").expect("is there");
-        assert_eq!(examine_api("a.json", &stored, None).tools.len(), 1);
+        assert_eq!(examine_api("a.json", &stored, None, None).tools.len(), 1);
         import(dir.path(), with(true)).expect("is replaced");
+    }
+
+    #[test]
+    fn actions_are_written_and_said() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let with = |include: &[&str], force| Args { expand: true, force, ..args(include) };
+        import(dir.path(), with(&["listPets"], false)).expect("is written");
+        let out = dir.path().join("out");
+        let read = || fs::read_to_string(out.join("pet-store.yaml")).expect("is there");
+        let expected = "  http:
+    baseUrl: https://api.example.com/v1
+    auth:
+      type: bearer
+      secretRef:
+        name: pet-store
+        key: token
+    actions:
+      listPets:
+        description: GET /pets
+        method: GET
+        path: \"/pets\"
+";
+        assert!(read().ends_with(expected), "{}", read());
+        assert_eq!(fs::read_dir(&out).expect("is there").count(), 1, "one file");
+        assert_eq!(diagnose(&tamis_crds::load(std::slice::from_ref(&out))), []);
+        let again = import(dir.path(), with(&[], false)).expect_err("is there").to_string();
+        assert!(again.ends_with("pet-store.yaml exists; --force replaces it"), "{again}");
+        import(dir.path(), with(&[], true)).expect("is replaced");
+        let once = read();
+        assert!(once.contains("\n      other:\n"), "{once}");
+        import(dir.path(), with(&[], true)).expect("is replaced");
+        assert_eq!(read(), once, "the order is stable");
+        let none = import(dir.path(), with(&["POST /pets"], true)).expect_err("no action").to_string();
+        assert!(
+            none.contains("no operation can be an action of `http`") && none.contains("answers with image/png"),
+            "{none}"
+        );
+        assert_eq!(read(), once, "nothing is written");
     }
 
     #[test]
@@ -242,7 +328,7 @@ components: {securitySchemes: {a: {type: http, scheme: bearer}}}
 
     #[test]
     fn what_happens_to_each_operation_is_said() {
-        let report = examine_api("in.yaml", API.as_bytes(), Some(&["pets".to_owned()]));
+        let report = examine_api("in.yaml", API.as_bytes(), Some(&["pets".to_owned()]), None);
         assert_eq!(
             summary(&report, OPERATIONS, &[Path::new("m.yaml"), Path::new("d.json")]),
             "m.yaml, d.json: 1 of 2 operations became tools\nleft out POST /pets: answers with image/png\nlistPets: without \

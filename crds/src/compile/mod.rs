@@ -55,7 +55,7 @@ pub use conversions::Conversions;
 pub use pause::{Paused, pause};
 pub use source::graphql::{GraphQlDocuments, GraphQlOperations, examine_graphql, graphql_operations};
 pub use source::grpc::{GrpcReport, ProtoFile, ProtoText, examine_grpc, proto_imports};
-pub use source::openapi::examine_api;
+pub use source::openapi::{Expansion, examine_api, expand_api};
 pub use source::report::{ApiReport, ApiTool};
 
 /// The inputs of the compile step besides the resources.

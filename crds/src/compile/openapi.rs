@@ -35,9 +35,9 @@ pub(super) fn compile<'s>(
     let document: Document<'s> = find(given, INLINE, &at, library, sink)?;
     let operations = operations.clone().unwrap_or_default();
     let selection = Selection { include: operations.include.as_deref(), exclude: &operations.exclude };
-    let chosen = ("openapi", &operations, &auth, own_url.is_none());
+    let chosen = ("openapi", &operations, &auth, own_url);
     let (conversion, failed) = converted(&[&document], &chosen, library.env, sink, |documents| {
-        convert(documents[0], selection, auth.as_ref(), own_url.is_none())
+        convert(documents[0], selection, auth.as_ref(), own_url.as_deref())
     })?;
     let Conversion { base_url: found, tools, left_out: _, unselected: _, names, findings: _ } = conversion;
     let is_readable = !failed;

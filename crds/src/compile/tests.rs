@@ -16,6 +16,7 @@ mod command;
 mod config_maps;
 mod content;
 mod derived;
+mod expanded;
 mod floors;
 mod graphql;
 mod keep_or_stop;

@@ -7,15 +7,21 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInpu
 
 use super::node::clamp;
 use super::scalar::yaml11_bool;
-use super::{Entry, MAX_ALIAS_EXPANSION, MAX_DEPTH, Node, Position, Resolved, Scalar, Value, Written};
+use super::{Entry, MAX_ALIAS_EXPANSION, MAX_DEPTH, Node, Nodes, Position, Resolved, Scalar, Value, Written};
 use crate::Diagnostic;
 
 type Result<T> = std::result::Result<T, Box<Diagnostic>>;
 
-/// Returns all documents of a YAML stream. An empty document (`---` alone) is left out.
-pub(super) fn parse(file: &Arc<str>, text: &str) -> Result<Vec<Node>> {
-    let mut composer =
-        Composer { file, text, parser: Parser::new_from_str(text), anchors: HashMap::new(), expansion: 0 };
+/// Returns all documents of a YAML stream. An empty document (`---` alone) is left out. `limit`: the most keys and values.
+pub(super) fn parse(file: &Arc<str>, text: &str, limit: usize) -> Result<Vec<Node>> {
+    let mut composer = Composer {
+        file,
+        text,
+        parser: Parser::new_from_str(text),
+        anchors: HashMap::new(),
+        expansion: 0,
+        nodes: Nodes { count: 0, limit },
+    };
     let mut documents = Vec::new();
     loop {
         let (event, span) = composer.next()?;
@@ -43,6 +49,7 @@ struct Composer<'a> {
     anchors: HashMap<usize, (Node, usize)>,
     /// The weight that aliases have added so far.
     expansion: usize,
+    nodes: Nodes,
 }
 
 impl<'a> Composer<'a> {
@@ -59,6 +66,7 @@ impl<'a> Composer<'a> {
         if depth > MAX_DEPTH {
             return Err(self.too_deep(position));
         }
+        self.nodes.add().map_err(|(message, remedy)| self.error(position, message, remedy))?;
         let (anchor, value) = match event {
             Event::Alias(id) => return self.alias(id, position),
             Event::Scalar(source, style, anchor, tag) => {

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Entry, MAX_DEPTH, Node, Position, Resolved, Scalar, Value, Written};
+use super::{Entry, MAX_DEPTH, Node, Nodes, Position, Resolved, Scalar, Value, Written};
 use crate::Diagnostic;
 
 type Result<T> = std::result::Result<T, Box<Diagnostic>>;
 
-/// Returns the document of a JSON file, or `None` if the file contains only white space.
-pub(super) fn parse(file: &Arc<str>, text: &str) -> Result<Option<Node>> {
-    let mut reader = Reader { file, rest: text, position: Position::START };
+/// Returns the document of a JSON file, or `None` if the file contains only white space. `limit`: the most keys and values.
+pub(super) fn parse(file: &Arc<str>, text: &str, limit: usize) -> Result<Option<Node>> {
+    let mut reader = Reader { file, rest: text, position: Position::START, nodes: Nodes { count: 0, limit } };
     reader.space();
     if reader.rest.is_empty() {
         return Ok(None);
@@ -28,6 +28,7 @@ struct Reader<'a> {
     file: &'a Arc<str>,
     rest: &'a str,
     position: Position,
+    nodes: Nodes,
 }
 
 impl<'a> Reader<'a> {
@@ -35,6 +36,7 @@ impl<'a> Reader<'a> {
         if depth > MAX_DEPTH {
             return Err(self.error(format!("nested more than {MAX_DEPTH} deep"), "flatten the document"));
         }
+        self.count()?;
         let position = self.position;
         let value = match self.rest.chars().next() {
             Some('{') => self.object(depth)?,
@@ -43,6 +45,10 @@ impl<'a> Reader<'a> {
             _ => Value::Scalar(self.literal()?),
         };
         Ok(Node { position, value })
+    }
+
+    fn count(&mut self) -> Result<()> {
+        self.nodes.add().map_err(|(message, remedy)| self.error(message, remedy))
     }
 
     fn object(&mut self, depth: usize) -> Result<Value> {
@@ -55,6 +61,7 @@ impl<'a> Reader<'a> {
                 self.more()?;
                 return Err(self.error("expected a key in double quotes", "write one, or remove the comma before it"));
             }
+            self.count()?;
             let key: Box<str> = self.string()?.into();
             if let Some(first) = seen.insert(key.clone(), position) {
                 let message = format!("key `{key}` occurs twice, first in line {}", first.line);

@@ -137,6 +137,45 @@ fn every_node_knows_its_place() {
 }
 
 #[test]
+fn json_may_have_what_yaml_may_not() {
+    let text = "{\n \"a\u{9f}\": \"\u{7f}\"}";
+    for file in ["a.json", "a.yaml"] {
+        assert_eq!(read(file, text), ["{a\u{9f}=\"\\u{7f}\"}"], "{file}");
+    }
+    // YAML refuses it, and JSON what is below a space.
+    for (file, text, code) in [
+        ("a.yaml", "{a: \"\u{9f}\"}", "9F"),
+        ("a.yaml", "a: \"\u{9f}\"", "9F"),
+        ("a.yaml", "{\"a\": \"\u{1}\u{9f}\"}", "01"),
+        ("a.json", "{\"a\": \"\u{1}\u{9f}\"}", "01"),
+    ] {
+        let said = parse(&file.into(), text.as_bytes()).unwrap_err().to_string();
+        assert!(said.contains(&format!("error: control character U+00{code}; remove it")), "{file}: {said}");
+    }
+    let said = parse(&"a.yaml".into(), "{\"a\":\n \"\u{9f}\", }".as_bytes()).unwrap_err().to_string();
+    assert!(said.starts_with("a.yaml:2:3: error: control character U+009F"), "{said}");
+}
+
+#[test]
+fn keys_and_values_are_counted() {
+    let (json, yaml) = (r#"{"a": [1, {"b": 2}]}"#, "a: [1, {b: 2}]\n");
+    let file: Arc<str> = "a".into();
+    let read = |limit| (json::parse(&file, json, limit).map(|_| ()), compose::parse(&file, yaml, limit).map(|_| ()));
+    assert_eq!(read(7), (Ok(()), Ok(())));
+    let remedy = "the file has more than 6 keys and values; split it, or remove the parts that are not needed";
+    let (json, yaml) = read(6);
+    assert_eq!(json.unwrap_err().to_string(), format!("a:1:17: error: {remedy}"));
+    assert_eq!(yaml.unwrap_err().to_string(), format!("a:1:12: error: {remedy}"));
+    // All documents of a file together.
+    assert!(compose::parse(&file, "a\n---\nb\n", 1).is_err());
+
+    let list = |values: usize| format!("[{}0]", "0,".repeat(values - 2));
+    assert!(parse(&"a.json".into(), list(MAX_NODES).as_bytes()).is_ok());
+    let said = parse(&"a.json".into(), list(MAX_NODES + 1).as_bytes()).unwrap_err().to_string();
+    assert!(said.contains("more than 2097152 keys and values"), "{said}");
+}
+
+#[test]
 fn what_is_too_much_is_refused_quickly() {
     let deep = "[".repeat(2_000);
     let objects = "{\"a\":".repeat(2_000);

@@ -8,6 +8,7 @@ mod answer;
 mod body;
 mod content;
 mod document;
+mod expand;
 mod operation;
 mod parameter;
 mod prune;
@@ -24,6 +25,7 @@ use indexmap::IndexMap;
 use tamis_config::Auth;
 
 use self::document::{Document, Halt};
+pub use self::expand::{Expansion, expand_api};
 pub use self::report::examine_api;
 use self::schema::KnownPatterns;
 use super::{Converted, DocumentAt, LeftOut, Selection};
@@ -64,13 +66,13 @@ impl super::super::conversions::Conversion for Conversion {
     }
 }
 
-/// Converts the selected operations of a document. `auth`: how the service is authenticated. `needs_server`: whether the URL of
-/// the document's own server matters.
+/// Converts the selected operations of a document. `auth`: how the service is authenticated. `own_url`: the `baseUrl` of
+/// the manifest, which stands for the document's own server.
 pub(crate) fn convert(
     document: DocumentAt<'_>,
     selection: Selection<'_>,
     auth: Option<&Auth>,
-    needs_server: bool,
+    own_url: Option<&str>,
 ) -> Conversion {
     let document = match Document::new(document.file, document.field, document.node) {
         Ok(document) => document,
@@ -78,11 +80,13 @@ pub(crate) fn convert(
     };
     let mut conversion = Conversion::default();
     // A mistake has been reported, and everything else is looked at all the same.
-    if needs_server && let Ok(base_url) = server::base_url(&document) {
+    if own_url.is_none()
+        && let Ok(base_url) = server::base_url(&document)
+    {
         conversion.base_url = base_url;
     }
     if let Ok(found) = select::operations(&document) {
-        operations(&document, &found, selection, auth, &mut conversion);
+        operations(&document, &found, selection, (auth, own_url), &mut conversion);
     }
     conversion.findings = document.into_findings();
     conversion
@@ -92,7 +96,7 @@ fn operations<'n>(
     document: &Document<'n>,
     found: &select::Operations<'n>,
     selection: Selection<'_>,
-    auth: Option<&Auth>,
+    service: (Option<&Auth>, Option<&str>),
     conversion: &mut Conversion,
 ) {
     let mut patterns = KnownPatterns::default();
@@ -125,7 +129,7 @@ fn operations<'n>(
             left_out.push((operation, format!("would have the name `{name}`, as {other}")));
             continue;
         }
-        match operation::tool(document, operation, auth, &mut patterns) {
+        match operation::tool(document, operation, service, &mut patterns) {
             Ok(operation::Made { tool, omitted }) => {
                 bytes += tool.input_schema.as_str().len();
                 bytes += tool.output_schema.as_ref().map_or(0, |schema| schema.as_str().len());

@@ -16,6 +16,7 @@ use super::document::{At, Document, Halt};
 use super::parameter;
 use super::schema::{KnownPatterns, Side, Writer};
 use super::server;
+use crate::read::excerpt;
 
 /// Bytes of a tool's title, and of its description.
 const MAX_TITLE: usize = 128;
@@ -132,20 +133,21 @@ pub(super) struct Made {
     pub(super) omitted: Vec<String>,
 }
 
-/// Converts an operation. `auth`: how the service is authenticated.
+/// Converts an operation. `auth`: how the service is authenticated. `own_url`: the `baseUrl` of the manifest.
 ///
 /// # Errors
 /// For an operation with a mistake, and for one that needs what is not supported.
 pub(super) fn tool<'n>(
     document: &Document<'n>,
     operation: &Operation<'n>,
-    auth: Option<&Auth>,
+    (auth, own_url): (Option<&Auth>, Option<&str>),
     patterns: &mut KnownPatterns,
 ) -> Result<Made, Halt> {
-    for place in [&operation.at, &operation.item] {
-        if server::is_elsewhere(document, place) {
-            return Err(Halt::LeftOut("has servers of its own".to_owned()));
-        }
+    if let Some(url) = server::elsewhere(document, operation, own_url) {
+        let url = excerpt(&url);
+        return Err(Halt::LeftOut(format!(
+            "has a server of its own, `{url}`, which the `baseUrl` of another manifest can name"
+        )));
     }
     let mut arguments = Arguments { properties: IndexMap::new(), required: Vec::new(), taken: HashSet::new() };
     let mut request = Request { path: operation.path.to_owned(), ..Request::default() };

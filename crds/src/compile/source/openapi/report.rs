@@ -3,25 +3,45 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use indexmap::IndexMap;
+use tamis_config::{Auth, AuthKind};
+
 use super::super::report::{ApiReport, ApiTool};
-use super::super::{DocumentAt, Selection};
+use super::super::{Converted, DocumentAt, Selection};
 use super::document::{At, Document};
 use super::{Conversion, convert, prune};
 use crate::read::api;
 use crate::resources::AuthType;
 
 /// Reads an OpenAPI document. `file` is only a name, for messages and to distinguish JSON (`.json`) from YAML; `include` chooses
-/// operations as `operations.include` of a manifest does.
+/// operations as `operations.include` of a manifest does, and `base_url` is its `baseUrl`.
 #[must_use]
-pub fn examine_api(file: &str, bytes: &[u8], include: Option<&[String]>) -> ApiReport {
+pub fn examine_api(file: &str, bytes: &[u8], include: Option<&[String]>, base_url: Option<&str>) -> ApiReport {
+    examined(file, bytes, (include, base_url), false).0
+}
+
+/// Reads a document, and returns its tools, too. `authenticated`: whether the tools are those of a service with the credential that
+/// the document names.
+pub(super) fn examined(
+    file: &str,
+    bytes: &[u8],
+    (include, own_url): (Option<&[String]>, Option<&str>),
+    authenticated: bool,
+) -> (ApiReport, IndexMap<String, Converted>) {
+    let none = |finding| (ApiReport { findings: vec![finding], ..ApiReport::default() }, IndexMap::new());
     let file: Arc<str> = file.into();
     let node = match api::tree_of(&file, bytes) {
         Ok(node) => node,
-        Err(finding) => return ApiReport { findings: vec![*finding], ..ApiReport::default() },
+        Err(finding) => return none(*finding),
     };
     let source = DocumentAt { file: &file, field: "", node: &node };
+    let own = match Document::new(&file, "", &node) {
+        Ok(document) => auth(&document),
+        Err(finding) => return none(finding),
+    };
+    let credential = own.as_ref().filter(|_| authenticated).map(|(kind, name)| credential(*kind, name.clone()));
     let Conversion { base_url, tools, left_out, unselected, names, findings } =
-        convert(source, Selection { include, exclude: &[] }, None, true);
+        convert(source, Selection { include, exclude: &[] }, credential.as_ref(), own_url);
     let matches = |pattern: &String| names.iter().any(|name| tamis_config::matches_pattern(pattern, name));
     let mut report = ApiReport {
         base_url,
@@ -29,17 +49,30 @@ pub fn examine_api(file: &str, bytes: &[u8], include: Option<&[String]>) -> ApiR
         unselected,
         unmatched: include.unwrap_or_default().iter().filter(|pattern| !matches(pattern)).cloned().collect(),
         findings,
+        auth: own,
         ..ApiReport::default()
     };
-    let Ok(document) = Document::new(&file, "", &node) else { return report };
+    let Ok(document) = Document::new(&file, "", &node) else { return (report, tools) };
     let info = document.root().get("info");
     let text = |key: &str| info.as_ref().and_then(|info| info.text_of(key)).map(str::to_owned);
     (report.title, report.version) = (text("title"), text("version"));
-    report.auth = auth(&document);
     let kept: BTreeSet<&str> = tools.values().map(|tool| &*tool.operation).collect();
     report.pruned = prune::prune(&document, &kept);
-    report.tools = tools.into_iter().map(|(name, tool)| ApiTool::new(name, tool)).collect();
-    report
+    report.tools = tools.iter().map(|(name, tool)| ApiTool::new(name.clone(), tool.clone())).collect();
+    (report, tools)
+}
+
+/// Returns how a service is authenticated whose manifest has this `auth`.
+fn credential(kind: AuthType, name: Option<String>) -> Auth {
+    let kind = match kind {
+        AuthType::Header => AuthKind::Header,
+        AuthType::Bearer => AuthKind::Bearer,
+        AuthType::Basic => AuthKind::Basic,
+        AuthType::Query => AuthKind::Query,
+        AuthType::Body => AuthKind::Body,
+        AuthType::None => AuthKind::None,
+    };
+    Auth { kind, name, prefix: None, username: None, credential: None }
 }
 
 /// Returns the first of the document's security requirements that one credential satisfies, or else the first of its schemes.
@@ -102,7 +135,7 @@ components:
     #[test]
     fn a_report_names_everything_and_prunes() {
         let include = ["pets".to_owned(), "POST *".to_owned(), "nothing".to_owned()];
-        let report = examine_api("pets.yaml", API.as_bytes(), Some(&include));
+        let report = examine_api("pets.yaml", API.as_bytes(), Some(&include), None);
         assert_eq!((report.title.as_deref(), report.version.as_deref()), (Some("Pets"), Some("1.0.2")));
         assert_eq!(report.auth, Some((AuthType::Header, Some("X-Key".to_owned()))));
         let tools: Vec<_> = report.tools.iter().map(|tool| (&*tool.name, &*tool.operation)).collect();
@@ -117,7 +150,7 @@ components:
             assert!(pruned.contains(kept), "{kept}: {pruned}");
         }
         // What is pruned becomes the same tools, and is pruned no further.
-        let again = examine_api("pets.json", pruned.as_bytes(), None);
+        let again = examine_api("pets.json", pruned.as_bytes(), None, None);
         assert_eq!(again.findings, []);
         assert_eq!((&again.tools, again.pruned.as_ref()), (&report.tools, Some(&pruned)));
     }
@@ -126,14 +159,14 @@ components:
     fn a_reference_to_an_operation_forbids_pruning() {
         let api = "openapi: 3.1.0\nservers: [{url: https://a.example}]\npaths:\n  /a: {get: {parameters: [{name: a, in: query, schema: \
                    {$ref: '#/paths/~1b/get/parameters/0/schema'}}]}}\n  /b: {get: {parameters: [{name: b, in: query, schema: {type: string}}]}}\n";
-        let report = examine_api("a.yaml", api.as_bytes(), Some(&["GET /a".to_owned()]));
+        let report = examine_api("a.yaml", api.as_bytes(), Some(&["GET /a".to_owned()]), None);
         assert_eq!((report.tools.len(), report.pruned), (1, None));
     }
 
     #[test]
     fn what_is_no_document_is_a_finding() {
         for text in ["a: [", "", "a: 1\n---\nb: 2", "openapi: 3.0.0"] {
-            let report = examine_api("a.yaml", text.as_bytes(), None);
+            let report = examine_api("a.yaml", text.as_bytes(), None, None);
             assert!(report.findings.iter().any(Diagnostic::is_error), "{text}");
         }
     }

@@ -1,9 +1,12 @@
 //! The base URL of a document's first server.
 
 use super::document::{At, Document, Halt};
+use super::operation::Operation;
 use crate::compile::service::base_url_problems;
 use crate::read::excerpt;
 
+/// The most servers of an operation that are compared.
+const MAX_SERVERS: usize = 64;
 /// The most variables of a server.
 const MAX_VARIABLES: usize = 64;
 
@@ -34,12 +37,35 @@ pub(super) fn base_url(document: &Document<'_>) -> Result<Option<String>, Halt> 
     }
 }
 
-/// Returns whether a path or an operation has a first server of its own that is another one than the document's.
-pub(super) fn is_elsewhere(document: &Document<'_>, place: &At<'_>) -> bool {
+/// Returns whether a path or an operation has servers of its own that do not lead to the service's, with the first of them. `own`: the
+/// `baseUrl` of the manifest.
+///
+/// The server of the operation replaces that of its path (OpenAPI 3.1, 4.8.10).
+pub(super) fn elsewhere(document: &Document<'_>, operation: &Operation<'_>, own: Option<&str>) -> Option<String> {
+    let place = [&operation.at, &operation.item].into_iter().find(|place| first(place).is_some())?;
     let written = |place: &At<'_>| first(place).and_then(|server| url(&server).ok());
-    // `//HOST` leaves the scheme open.
-    let plain = |url: String| url.trim_start_matches("https:").trim_end_matches('/').to_owned();
-    first(place).is_some() && written(place).map(plain) != written(document.root()).map(plain)
+    let server = written(place);
+    if server.as_deref().map(plain) == written(document.root()).as_deref().map(plain) {
+        return None;
+    }
+    let servers = place.get("servers").into_iter().flat_map(|all| all.items().take(MAX_SERVERS).collect::<Vec<_>>());
+    let is_chosen = |own: &str| servers.filter_map(|server| url(&server).ok()).any(|url| plain(&url) == plain(own));
+    if own.is_some_and(is_chosen) {
+        return None;
+    }
+    Some(server.unwrap_or_default())
+}
+
+/// Returns a URL in the form in which servers are compared: with the scheme, unless it is `https` or left open (`//HOST`), the host in
+/// lower case, without a default port and without a slash at the end.
+fn plain(url: &str) -> String {
+    let url = url.trim_end_matches('/');
+    let (scheme, rest) = url.split_once("://").unwrap_or(("https", url.trim_start_matches("//")));
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (scheme, host) = (scheme.to_ascii_lowercase(), host.to_ascii_lowercase());
+    let port = if scheme == "http" { ":80" } else { ":443" };
+    let relative = if url.contains("//") { "//" } else { "" };
+    format!("{scheme}:{relative}{}{path}", host.strip_suffix(port).unwrap_or(&host))
 }
 
 fn first<'n>(place: &At<'n>) -> Option<At<'n>> {

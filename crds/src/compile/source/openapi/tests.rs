@@ -19,7 +19,7 @@ fn converted(text: &str, include: &[&str], auth: Option<&Auth>) -> Conversion {
     let include: Vec<String> = include.iter().map(|&pattern| pattern.to_owned()).collect();
     let include = (!include.is_empty()).then_some(&include[..]);
     let source = DocumentAt { file: &file, field: "", node: &nodes[0] };
-    convert(source, Selection { include, exclude: &[] }, auth, true)
+    convert(source, Selection { include, exclude: &[] }, auth, None)
 }
 
 fn said(conversion: &Conversion) -> Vec<String> {
@@ -239,7 +239,11 @@ fn what_cannot_be_sent_leaves_the_operation_or_the_parameter_out() {
         ),
         ("get", "requestBody: {required: true, content: {application/json: {}}}", "requires a body with GET"),
         ("get", "responses: {'200': {content: {image/png: {}}}}", "answers with image/png"),
-        ("get", "servers: [{url: https://other.example.com}]", "has servers of its own"),
+        (
+            "get",
+            "servers: [{url: https://other.example.com}]",
+            "has a server of its own, `https://other.example.com`, which the `baseUrl` of another manifest can name",
+        ),
         ("get", "parameters: [{$ref: 'other.yaml#/x'}]", "refers to another document, `other.yaml#/x`"),
         ("trace", "summary: x", "has a method that the gateway does not send, TRACE"),
         (
@@ -296,6 +300,30 @@ fn a_server_of_its_own_may_be_that_of_the_document() {
         let text =
             one("3.0.3", "/p", "get", &format!("servers: [{{url: '{url}'}}, {{url: https://other.example.com}}]"));
         assert_eq!(converted(&text, &[], None).tools.len(), usize::from(is_tool), "{url}");
+    }
+    // A manifest with the operation's server as its `baseUrl` publishes it.
+    let text = "openapi: 3.1.0\nservers: [{url: https://api.example.com}]\npaths:\n  /a: {get: {}}\n  /b: {servers: [{url: \
+                https://up.example.com/v1}, {url: https://up2.example.com}], get: {}, post: {servers: [{url: /v2}]}}\n";
+    let file: Arc<str> = "api.yaml".into();
+    let nodes = yaml::parse(&file, text.as_bytes()).expect("is YAML");
+    let document = DocumentAt { file: &file, field: "", node: &nodes[0] };
+    let table: [(Option<&str>, &[&str]); 7] = [
+        (None, &["get_a"]),
+        (Some("https://up.example.com/v1"), &["get_a", "get_b"]),
+        (Some("https://UP.example.com:443/v1/"), &["get_a", "get_b"]),
+        (Some("https://up2.example.com"), &["get_a", "get_b"]),
+        (Some("https://up.example.com/V1"), &["get_a"]),
+        (Some("http://up.example.com/v1"), &["get_a"]),
+        (Some("https://up.example.com:8443/v1"), &["get_a"]),
+    ];
+    for (own, tools) in table {
+        let conversion = convert(document, Selection::default(), None, own);
+        assert_eq!(conversion.tools.keys().collect::<Vec<_>>(), tools, "{own:?}");
+        let own_server = conversion.left_out.iter().find(|left| left.operation == "POST /b").expect("is left out");
+        assert_eq!(
+            own_server.reason,
+            "has a server of its own, `/v2`, which the `baseUrl` of another manifest can name"
+        );
     }
     let text = one(
         "3.0.3",
