@@ -66,8 +66,13 @@ fn served(text: &str) -> ServiceDocument {
     (**service.unwrap_or_else(|| panic!("{:#?}", said(&compilation)))).clone()
 }
 
+/// Each tool, with what its action lacks.
+type Lacks = Vec<(String, Vec<String>)>;
+/// Each operation that is no action, and why.
+type LeftOut = Vec<(String, String)>;
+
 /// Compares the service of a document with that of its actions, and returns what each tool lacks and what is left out.
-fn compared(file: &str, text: &str) -> (Vec<(String, Vec<String>)>, Vec<(String, String)>) {
+fn compared(file: &str, text: &str) -> (Lacks, LeftOut) {
     let expansion = expand_api(file, text.as_bytes(), None, None);
     let auth = if expansion.report.auth.is_some() { AUTH } else { "" };
     let indented: String = text.lines().map(|line| format!("      {line}\n")).collect();
