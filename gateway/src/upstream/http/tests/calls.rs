@@ -303,7 +303,8 @@ async fn nothing_of_an_answer_is_in_debug() {
     let document = document(&server.url(), bearer(), json!({}));
     let answer = call(&document, "{}").await.unwrap();
     assert!(format!("{answer:?}").starts_with(
-        "Answer { output: Json(14 bytes), media: 0, meta: None, errors: None, pages: None, status: 200, requests: 1,"
+        "Answer { output: Json(14 bytes), media: 0, meta: None, errors: None, pages: None, cut: None, status: 200, \
+         requests: 1,"
     ));
     let error = call(&document, "{}").await.unwrap_err();
     assert_eq!(format!("{error:?}"), "status(sent: true): the upstream answered 500 with 14 bytes");
