@@ -105,11 +105,11 @@ async fn operations_are_called_filtered_and_followed() -> Result<()> {
     assert_eq!(tools[0]["inputSchema"]["required"], json!(["ids", "kind", "name"]));
 
     let arguments = json!({
-        "ids": [1, 2], "kind": "a b;x=", "tags": ["x|y", "z"], "filter": {"k]": "1&2"}, "X-Trace": "t", "name": "Rex", "price": 1.5,
+        "ids": [1, 2], "kind": "a b;x=", "tags": ["x&y", "z"], "filter": {"k]": "1&2"}, "X-Trace": "t", "name": "Rex", "price": 1.5,
     });
     let seen: Value = serde_json::from_str(&open.call("changePets", &arguments).await?.text_block()?)?;
     assert_eq!(seen["method"], "PUT");
-    let target = "/v1/pets/1,2/;kind=a%20b%3Bx%3D?tags=x%7Cy%7Cz&filter%5Bk%5D%5D=1%262";
+    let target = "/v1/pets/1,2/;kind=a%20b%3Bx%3D?tags=x%26y%7Cz&filter%5Bk%5D%5D=1%262";
     assert_eq!(seen["target"], target);
     assert_eq!((&seen["trace"], &seen["type"]), (&json!("t"), &json!("application/json")));
     assert_eq!(seen["body"], r#"{"name":"Rex","price":1.5}"#);
@@ -125,6 +125,10 @@ async fn operations_are_called_filtered_and_followed() -> Result<()> {
     assert_eq!(text, json!({"target": target}).to_string());
     let tools = closed.tools().await?;
     assert_eq!(tools[0]["outputSchema"]["properties"]["secret"], Value::Null, "{}", tools[0]["outputSchema"]);
+    // An element with the delimiter would be two.
+    let divided =
+        open.call("changePets", &json!({"ids": [1], "kind": "a", "name": "b", "tags": ["x|y"]})).await?.message()?;
+    ensure!(divided.to_string().contains("argument `tags` has an element with `|`"), "{divided}");
     // A bad argument is named before anything is sent.
     let refused = open.call("changePets", &json!({"ids": ["x"], "kind": "a", "name": "b"})).await?.message()?;
     ensure!(refused.to_string().contains("ids"), "{refused}");
