@@ -7,6 +7,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use reqwest::header::HeaderMap;
+use reqwest::redirect::Policy;
+use reqwest::{Client, ClientBuilder};
 use tamis_crds::yaml::MAX_API_BYTES;
 use tamis_crds::{ApiReport, Diagnostic, Loaded, diagnose, parse_document};
 
@@ -42,15 +45,31 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 
 /// Downloads a document of at most [`MAX_API_BYTES`].
 async fn download(url: &str) -> anyhow::Result<Vec<u8>> {
+    const FAILED: &str = "cannot download the document";
     let client = reqwest::Client::builder().timeout(TIMEOUT).build()?;
-    let response = client.get(url).send().await.and_then(reqwest::Response::error_for_status);
-    let mut response = response.context("cannot download the document")?;
+    let response = client.get(url).send().await.and_then(reqwest::Response::error_for_status).context(FAILED)?;
+    body(response, "document", FAILED).await
+}
+
+/// Reads the body of an answer, of at most [`MAX_API_BYTES`]. `what`: what it is, and `failed`: what is said if it cannot be read.
+pub(super) async fn body(mut response: reqwest::Response, what: &str, failed: &'static str) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.context("cannot download the document")? {
+    while let Some(chunk) = response.chunk().await.context(failed)? {
         bytes.extend_from_slice(&chunk);
-        anyhow::ensure!(bytes.len() as u64 <= MAX_API_BYTES, "the document has more than {MAX_API_BYTES} bytes");
+        anyhow::ensure!(bytes.len() as u64 <= MAX_API_BYTES, "the {what} has more than {MAX_API_BYTES} bytes");
     }
     Ok(bytes)
+}
+
+/// Returns a client that sends headers, a credential among them, to the host that the caller names and to no other one.
+pub(super) fn asking(headers: HeaderMap, timeout: Duration) -> ClientBuilder {
+    Client::builder().redirect(Policy::none()).timeout(timeout).default_headers(headers)
+}
+
+/// Checks that a manifest may name the address of a source: nothing is sent to any other.
+pub(super) fn check_address(source: (&str, Tree)) -> anyhow::Result<()> {
+    let probe = manifest("api", Tree::map([("version", Tree::text("1")), source])).to_yaml(0);
+    check(&[(Path::new("manifest.yaml"), probe.as_bytes())], true)
 }
 
 /// Prints the errors of a document. `what`: what may be chosen instead.

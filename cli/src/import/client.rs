@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
-use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode, Url};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::api::asking;
 use super::events::{Event, Events};
 use super::listing::{MAX_LIST_BYTES, MAX_TOOLS};
 
@@ -93,8 +93,7 @@ impl Capability {
 /// # Errors
 /// The server cannot be reached, asks for credentials, or does not answer as the protocol says.
 pub(super) async fn list(url: &Url, headers: HeaderMap, capabilities: &[Capability]) -> anyhow::Result<Listed> {
-    // A credential is for the host that the caller named.
-    let client = Client::builder().redirect(Policy::none()).timeout(TIMEOUT).default_headers(headers).build()?;
+    let client = asking(headers, TIMEOUT).build()?;
     let mut session = Session::new(Http { client: client.clone(), url: url.clone(), id: None, may_have_stream: false });
     session.capabilities = capabilities.iter().map(|capability| (capability.name().to_owned(), json!({}))).collect();
     let listed = session.list(true).await;

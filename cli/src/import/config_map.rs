@@ -1,6 +1,7 @@
 //! `--config-map`: writes documents into a ConfigMap, as a cluster takes them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::bail;
 use base64::Engine as _;
@@ -80,10 +81,15 @@ impl ConfigMap {
     }
 }
 
+/// Returns the ConfigMap in a file.
+fn written(file: &Path) -> Option<Arc<tamis_crds::resources::ConfigMap>> {
+    let parsed = parse_document(&file.to_string_lossy(), &api::read(file).ok()?);
+    parsed.resources.config_maps.first().cloned()
+}
+
 /// Returns all documents in a file that [`ConfigMap::of`] has made, by their names.
 pub(super) fn documents(file: &Path) -> Option<Vec<(String, Vec<u8>)>> {
-    let parsed = parse_document(&file.to_string_lossy(), &api::read(file).ok()?);
-    let map = parsed.resources.config_maps.first()?;
+    let map = written(file)?;
     map.keys()
         .map(|key| {
             let name = key.strip_suffix(".zst").unwrap_or(key).to_owned();
@@ -94,8 +100,7 @@ pub(super) fn documents(file: &Path) -> Option<Vec<(String, Vec<u8>)>> {
 
 /// Returns the document of a key, compressed or not, in a file that [`ConfigMap::of`] has made.
 pub(super) fn document(file: &Path, key: &str) -> Option<Vec<u8>> {
-    let parsed = parse_document(&file.to_string_lossy(), &api::read(file).ok()?);
-    let map = parsed.resources.config_maps.first()?;
+    let map = written(file)?;
     let packed = format!("{key}.zst");
     let found = map.document(key).or_else(|| map.document(&packed))?;
     Some(found.ok()?.into_owned())

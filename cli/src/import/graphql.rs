@@ -8,7 +8,9 @@ use tamis_crds::{
     ApiReport, Diagnostic, GraphQlDocuments, GraphQlOperations, examine_graphql, graphql_operations, load_file,
 };
 
-use super::api::{Content, Kinds, SERVER_SIDE, check, fetch, host, included, manifest, read, refuse, say, write_all};
+use super::api::{
+    Content, Kinds, SERVER_SIDE, check, check_address, fetch, host, included, manifest, read, refuse, say, write_all,
+};
 use super::config_map::{self, ConfigMap};
 use super::credential::{Credential, CredentialArgs};
 use super::introspect::introspect;
@@ -103,8 +105,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (schema, bytes) = match &args.schema {
         Some(schema) => (&**schema, fetch(schema)?),
         None => {
-            // Nothing is sent to an address that a manifest must not name.
-            check(&[(Path::new("manifest.yaml"), probe(base_url).as_bytes())], true)?;
+            let any = ("inline", Tree::text("type Query { a: Int }"));
+            check_address(("graphql", Tree::map([any, ("baseUrl", Tree::text(base_url))])))?;
             ("the schema", introspect(base_url, Credential::headers(credential.as_ref()))?)
         }
     };
@@ -239,13 +241,6 @@ fn tree(name: &str, version: &str, parts: Parts<'_>) -> Tree {
         graphql.push("overrides", overrides);
     }
     manifest(name, Tree::map([("version", Tree::text(version)), ("graphql", graphql)]))
-}
-
-/// Returns a manifest with an endpoint and nothing else that matters.
-fn probe(base_url: &str) -> String {
-    let places = vec![("inline", Tree::text("type Query { a: Int }"))];
-    let parts = Parts { base_url, auth: None, include: None, titles: &[], places };
-    tree("api", "1", parts).to_yaml(0)
 }
 
 /// Translates CustomTools of reShapr.

@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use tamis_crds::{Diagnostic, GrpcReport, ProtoFile, examine_grpc, proto_imports};
 
-use super::api::{Content, Kinds, SERVER_SIDE, check, fetch, host, manifest, read, refuse, say, write_all};
+use super::api::{
+    Content, Kinds, SERVER_SIDE, check, check_address, fetch, host, manifest, read, refuse, say, write_all,
+};
 use super::config_map::{self, ConfigMap};
 use super::credential::{Credential, CredentialArgs};
 use super::line;
@@ -159,11 +161,9 @@ fn read_documents(args: &Args, credential: Option<&Credential>) -> anyhow::Resul
         return documents(document, &args.proto_path);
     }
     let url = args.reflection.as_ref().context("FILE or --reflection is missing")?;
-    // Nothing is sent to an address that a manifest must not name.
     let message = Tree::text("syntax = \"proto3\";\nservice A { rpc A(B) returns (B); }\nmessage B {}\n");
     let source = Tree::map([("endpoint", Tree::text(url)), ("inline", Tree::map([("a.proto", message)]))]);
-    let probe = manifest("api", Tree::map([("version", Tree::text("1")), ("grpc", source)])).to_yaml(0);
-    check(&[(Path::new("manifest.yaml"), probe.as_bytes())], true).context("--reflection")?;
+    check_address(("grpc", source)).context("--reflection")?;
     let bytes = reflect(url, Credential::headers(credential))?;
     Ok(vec![ProtoFile { path: "reflection.binpb".to_owned(), file: "reflection.binpb".to_owned(), bytes }])
 }

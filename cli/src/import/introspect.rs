@@ -2,14 +2,12 @@
 
 use anyhow::{Context as _, bail};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use reqwest::redirect::Policy;
 use reqwest::{Client, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use tamis_crds::yaml::MAX_API_BYTES;
 
-use super::api::TIMEOUT;
+use super::api::{self, TIMEOUT, asking};
 use super::line;
 
 /// What of introspection a server has: parts of it are younger than others.
@@ -61,8 +59,7 @@ struct Mistake {
 /// # Errors
 /// The server cannot be reached, refuses introspection, or does not answer as GraphQL does.
 pub(super) fn introspect(url: &str, headers: HeaderMap) -> anyhow::Result<Vec<u8>> {
-    // A credential is for the host that the caller named.
-    let client = Client::builder().redirect(Policy::none()).timeout(TIMEOUT).default_headers(headers).build()?;
+    let client = asking(headers, TIMEOUT).build()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let about = post(&client, url, ABOUT).await?;
@@ -86,17 +83,13 @@ fn query(about: &About) -> String {
     )
 }
 
-/// Sends a query, and returns the answer, which has at most [`MAX_API_BYTES`].
+/// Sends a query, and returns the answer, as [`api::body`] reads it.
 async fn post(client: &Client, url: &str, query: &str) -> anyhow::Result<Vec<u8>> {
     let body = json!({ "query": query }).to_string();
     let request = client.post(url).header(CONTENT_TYPE, "application/json").header("accept", "application/json");
-    let mut response = request.body(body).send().await.context("cannot ask the API for its schema")?;
+    let response = request.body(body).send().await.context("cannot ask the API for its schema")?;
     let status = response.status();
-    let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.context("cannot read the answer of the API")? {
-        bytes.extend_from_slice(&chunk);
-        anyhow::ensure!(bytes.len() as u64 <= MAX_API_BYTES, "the schema has more than {MAX_API_BYTES} bytes");
-    }
+    let bytes = api::body(response, "schema", "cannot read the answer of the API").await?;
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             bail!(

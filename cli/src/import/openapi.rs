@@ -83,7 +83,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         document.clone()
     };
-    let report = examine_api(&shown, &bytes, (!include.is_empty()).then_some(&include[..]), base_url.as_deref());
+    let (chosen, own_url) = ((!include.is_empty()).then_some(&include[..]), base_url.as_deref());
+    let (report, actions) = if *expand {
+        let Expansion { report, actions } = expand_api(&shown, &bytes, chosen, own_url);
+        (report, Some(actions))
+    } else {
+        (examine_api(&shown, &bytes, chosen, own_url), None)
+    };
     let errors = report.findings.iter().filter(|finding| finding.is_error());
     let errors: Vec<&Diagnostic> =
         errors.filter(|error| base_url.is_none() || !error.field.starts_with("servers")).collect();
@@ -102,10 +108,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = name.clone().unwrap_or_else(|| default_name(report.title.as_deref().unwrap_or("api")));
     let version = version.clone().unwrap_or_else(|| default_version(report.version.as_deref().unwrap_or("1.0.0")));
     let manifest_file = directory.join(format!("{name}.yaml"));
-    if *expand {
-        let include = (!include.is_empty()).then_some(&include[..]);
-        let expansion = expand_api(&shown, &bytes, include, base_url.as_deref());
-        return write_actions(expansion, (&name, &version), base_url.as_deref(), &manifest_file, args);
+    if let Some(actions) = actions {
+        return write_actions(Expansion { report, actions }, (&name, &version), own_url, &manifest_file, args);
     }
     let key = format!("openapi.{}", if report.pruned.is_some() || is_json { "json" } else { "yaml" });
     let content = report.pruned.as_ref().map_or(&bytes[..], |pruned| pruned.as_bytes());
@@ -117,8 +121,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => ("file", Tree::text(&document_name)),
     };
     // A document that cannot be pruned holds other operations too.
-    let kept = (report.pruned.is_none() && !include.is_empty()).then_some(&include[..]);
-    let text = tree(&name, &version, place, (base_url.as_deref(), kept), &report).to_yaml(0);
+    let kept = chosen.filter(|_| report.pruned.is_none());
+    let text = tree(&name, &version, place, (own_url, kept), &report).to_yaml(0);
     let written = stored.as_ref().map_or(content, |map| map.yaml.as_bytes());
     let files: [Content<'_>; 2] = [(&manifest_file, text.as_bytes()), (&document_file, written)];
     check(&files, *force)?;
@@ -126,7 +130,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         true => config_map::document(&document_file, &key),
         false => read(&document_file).ok(),
     };
-    let before = before.map(|bytes| examine_api(&key, &bytes, kept, base_url.as_deref()));
+    let before = before.map(|bytes| examine_api(&key, &bytes, kept, own_url));
     // The manifest last: it names the document.
     write_all(directory, &[files[1], files[0]], *force)?;
     if stored.is_some_and(|map| map.is_large) {

@@ -6,10 +6,9 @@ use anyhow::{Context as _, bail};
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt as _;
 use reqwest::header::HeaderMap;
-use reqwest::redirect::Policy;
 use reqwest::{Body, Client, StatusCode};
 
-use super::api::TIMEOUT;
+use super::api::{TIMEOUT, asking};
 use super::descriptors::{MAX_BYTES, Question, Reflected};
 use super::line;
 
@@ -35,9 +34,7 @@ enum Called {
 /// # Errors
 /// The server cannot be reached, has no reflection, or its answers are not descriptors.
 pub(super) fn reflect(url: &str, headers: HeaderMap) -> anyhow::Result<Vec<u8>> {
-    // A credential is for the host that the caller named.
-    let builder = Client::builder().redirect(Policy::none()).timeout(TIMEOUT).default_headers(headers);
-    let client = builder.http2_prior_knowledge().no_gzip().no_brotli().no_zstd().build()?;
+    let client = asking(headers, TIMEOUT).http2_prior_knowledge().no_gzip().no_brotli().no_zstd().build()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let asked = async {
         for version in VERSIONS {
