@@ -189,10 +189,7 @@ impl Loaded {
 /// Reads one file.
 #[must_use]
 pub fn file(path: &Path) -> ParsedFile {
-    match read(path, MAX_FILE_BYTES) {
-        Ok(bytes) => parse_document(&path.to_string_lossy(), &bytes),
-        Err(error) => unreadable(path, &error),
-    }
+    FolderReader::default().file(path)
 }
 
 /// Returns whether a folder's file with this name holds documents.

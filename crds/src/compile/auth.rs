@@ -7,16 +7,21 @@ use crate::read::is_secret_name;
 use crate::resources::{AuthSpec, AuthType, SecretKeyRef};
 use crate::sink::DiagnosticSink;
 
-/// Checks an `auth` and converts it for the gateway. Errors leave the result unspecified, because nothing is served then.
-pub(super) fn compile(spec: &AuthSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> Auth {
-    let kind = match spec.kind {
+/// Returns the kind of authentication as the gateway knows it.
+pub(super) fn kind(of: AuthType) -> AuthKind {
+    match of {
         AuthType::Header => AuthKind::Header,
         AuthType::Bearer => AuthKind::Bearer,
         AuthType::Basic => AuthKind::Basic,
         AuthType::Query => AuthKind::Query,
         AuthType::Body => AuthKind::Body,
         AuthType::None => AuthKind::None,
-    };
+    }
+}
+
+/// Checks an `auth` and converts it for the gateway. Errors leave the result unspecified, because nothing is served then.
+pub(super) fn compile(spec: &AuthSpec, at: &FieldPath, sink: &mut DiagnosticSink<'_>) -> Auth {
+    let kind = kind(spec.kind);
     let word = match kind {
         AuthKind::Header => "header",
         AuthKind::Bearer => "bearer",

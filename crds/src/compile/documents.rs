@@ -133,9 +133,9 @@ fn named_file<'s>(
             return None;
         }
     };
-    match apis.iter().find(|api| *api.file == *path).map(|api| (api, &api.tree)) {
-        Some((api, ApiTree::Parsed(Ok(_)) | ApiTree::Known(_))) => Some(Document::File(api)),
-        Some((_, ApiTree::Parsed(Err(finding)))) => {
+    match apis.iter().find(|api| *api.file == *path) {
+        Some(api) => {
+            let ApiTree::Parsed(Err(finding)) = &api.tree else { return Some(Document::File(api)) };
             sink.push((**finding).clone());
             let remedy = "correct the document, or name another";
             sink.error(at, format!("`{}` cannot be read", excerpt(name)), remedy);

@@ -91,18 +91,17 @@ impl Problem {
         Self { at: at.clone(), message: message.into(), remedy: remedy.into() }
     }
 
-    /// Says which name is not there, and which one is close.
-    fn unknown<'n>(at: &FieldPath, message: String, known: impl Iterator<Item = &'n Name>) -> Self {
-        Self::missing(at, message, known.map(Name::as_str))
-    }
-
-    fn missing<'n>(at: &FieldPath, message: String, known: impl Iterator<Item = &'n str>) -> Self {
-        let written = message.split('`').nth(1).unwrap_or_default();
-        let remedy = match did_you_mean(written, known) {
+    /// Says which name is not there, and which one is close. `what`: what it would name, and `place`: where it would be.
+    fn unknown<'n>(
+        at: &FieldPath,
+        (what, name, place): (&str, &str, &str),
+        known: impl IntoIterator<Item = &'n str>,
+    ) -> Self {
+        let remedy = match did_you_mean(name, known) {
             Some(known) => format!("did you mean `{known}`?"),
             None => "compare it with the schema".to_owned(),
         };
-        Self::new(at, message, remedy)
+        Self::new(at, format!("there is no {what} `{name}`{place}"), remedy)
     }
 
     fn report(self, origin: &Origin) -> Diagnostic {
@@ -121,9 +120,9 @@ fn operation(types: &Types<'_>, alias: &str, spec: &CustomToolSpec, at: &FieldPa
     let mut found =
         roots.into_iter().filter_map(root).filter_map(|(kind, of)| Some((kind, of.fields.get(&*spec.tool)?)));
     let Some((kind, field)) = found.next() else {
-        let known = roots.into_iter().filter_map(root).flat_map(|(_, of)| of.fields.keys());
-        let message = format!("there is no field `{}` in the query type or the mutation type", spec.tool);
-        return Err(Problem::unknown(&at.key("tool"), message, known));
+        let known = roots.into_iter().filter_map(root).flat_map(|(_, of)| of.fields.keys().map(Name::as_str));
+        let place = " in the query type or the mutation type";
+        return Err(Problem::unknown(&at.key("tool"), ("field", &spec.tool, place), known));
     };
     let mut tool = Translation::new(types, spec);
     let at = at.key("arguments");
@@ -208,9 +207,9 @@ impl<'t, 's> Translation<'t, 's> {
                 continue;
             }
             let Some(argument) = field.argument_by_name(name) else {
-                let message = format!("there is no argument `{name}` of the field `{}`", field.name);
-                let known = field.arguments.iter().map(|argument| &argument.name);
-                return Err(Problem::unknown(&at, message, known));
+                let place = format!(" of the field `{}`", field.name);
+                let known = field.arguments.iter().map(|argument| argument.name.as_str());
+                return Err(Problem::unknown(&at, ("argument", name, &place), known));
             };
             written.push(format!("{name}: {}", self.argument(argument, value, &at)?));
         }
@@ -239,9 +238,9 @@ impl<'t, 's> Translation<'t, 's> {
         }
         let ty = of.ty.inner_named_type();
         let Some((key, field)) = self.types.fields(ty).and_then(|fields| fields.get_key_value(name)) else {
-            let message = format!("there is no field `{name}` of the type `{ty}`");
-            let known = self.types.fields(ty).into_iter().flat_map(|fields| fields.keys());
-            return Err(Problem::unknown(at, message, known));
+            let place = format!(" of the type `{ty}`");
+            let known = self.types.fields(ty).into_iter().flat_map(|fields| fields.keys().map(Name::as_str));
+            return Err(Problem::unknown(at, ("field", name, &place), known));
         };
         let arguments: IndexMap<String, &RawValue> = match value {
             "null" | "true" => IndexMap::new(),
@@ -277,8 +276,9 @@ impl<'t, 's> Translation<'t, 's> {
                         Some(ExtendedType::InputObject(object)) => match object.fields.get(&*name) {
                             Some(field) => &*field.ty,
                             None => {
-                                let message = format!("there is no field `{name}` of the type `{named}`");
-                                return Err(Problem::unknown(&at, message, object.fields.keys()));
+                                let place = format!(" of the type `{named}`");
+                                let known = object.fields.keys().map(Name::as_str);
+                                return Err(Problem::unknown(&at, ("field", &name, &place), known));
                             }
                         },
                         _ => &any,
@@ -305,8 +305,8 @@ impl<'t, 's> Translation<'t, 's> {
                     return self.variable(name, ty, at);
                 }
                 if let Some(name) = placeholders(&text).next().filter(|name| text == format!("${{{name}}}")) {
-                    let message = format!("there is no argument `{name}`");
-                    return Err(Problem::missing(at, message, self.given.keys().map(String::as_str)));
+                    let known = self.given.keys().map(String::as_str);
+                    return Err(Problem::unknown(at, ("argument", name, ""), known));
                 }
                 let is_enum = matches!(schema.types.get(named), Some(ExtendedType::Enum(_)));
                 Ok(if is_enum && Name::new(&text).is_ok() { text } else { quoted(&text) })

@@ -5,7 +5,7 @@ use tamis_engine::ResponseType;
 
 use super::body::{ObjectMembers, WHOLE, is_json, members, plain, valid};
 use super::document::{At, Document, Halt};
-use super::operation::{Arguments, Request, is_nested, shape};
+use super::operation::{Arguments, Request, is_deep, shape};
 use super::schema::Writer;
 use crate::compile::source::names::{bounded, quoted};
 use crate::read::excerpt;
@@ -130,12 +130,9 @@ fn described<'n>(document: &Document<'n>, media: &At<'n>) -> Option<ObjectMember
 /// # Errors
 /// For a form that a request cannot express.
 fn form<'n>(document: &Document<'n>, media: &At<'n>, is_required: bool) -> Result<ObjectMembers<'n>, Halt> {
-    // A form without fields is no body.
     let all = media.get("schema").and_then(|schema| members(document, &schema));
-    if !is_required && all.is_some_and(|members| members.is_empty()) {
-        return Ok(Vec::new());
-    }
-    described(document, media).ok_or_else(|| unsupported("that is a form of any fields"))
+    // A form without fields is no body.
+    all.filter(|members| !is_required || !members.is_empty()).ok_or_else(|| unsupported("that is a form of any fields"))
 }
 
 /// Decides how a field of a form is written (OpenAPI 3.1, 4.8.15.1.2). `deepObject` means for lists, and for what is in objects, what
@@ -147,9 +144,8 @@ fn form_style<'n>(
     encoding: Option<&At<'n>>,
 ) -> Result<ArgumentStyle, Halt> {
     let name = excerpt(name);
-    let kind = shape(document, schema);
-    let is_list = kind == Some(ResponseType::Array);
-    let is_deep = kind == Some(ResponseType::Object) || is_nested(document, schema);
+    let is_list = shape(document, schema) == Some(ResponseType::Array);
+    let is_deep = is_deep(document, schema);
     let of = |key: &str| encoding.and_then(|encoding| encoding.text_of(key));
     let has_style =
         ["style", "explode", "allowReserved"].iter().any(|key| encoding.is_some_and(|at| at.get(key).is_some()));

@@ -270,6 +270,11 @@ pub(super) fn shape<'n>(document: &Document<'n>, schema: &At<'n>) -> Option<Resp
     }
 }
 
+/// Returns whether a schema describes an object, or a list of lists or objects, as far as one look shows.
+pub(super) fn is_deep<'n>(document: &Document<'n>, schema: &At<'n>) -> bool {
+    shape(document, schema) == Some(ResponseType::Object) || is_nested(document, schema)
+}
+
 /// Returns whether a schema describes a list of lists or objects, as far as one look shows.
 pub(super) fn is_nested<'n>(document: &Document<'n>, schema: &At<'n>) -> bool {
     let before = document.findings();

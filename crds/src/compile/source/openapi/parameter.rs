@@ -6,7 +6,7 @@ use tamis_engine::ResponseType;
 
 use super::super::names::argument_name;
 use super::document::{At, Document, Halt};
-use super::operation::{Arguments, Operation, Request, is_nested, shape};
+use super::operation::{Arguments, Operation, Request, is_deep, is_nested, shape};
 use super::schema::Writer;
 use crate::compile::auth::{is_request_header, is_token};
 use crate::compile::credentials::ACCOUNT_HEADERS;
@@ -289,7 +289,10 @@ impl<'n> Written<'n> {
             };
         }
         let members = is_object.then_some(if *explode { MemberStyle::Pairs } else { MemberStyle::Elements });
-        if is_object && *style != "deepObject" && parameter.is_deep(document) {
+        if is_object
+            && *style != "deepObject"
+            && parameter.has_member(document, |schema| shape(document, schema).is_some())
+        {
             return unsupported("an object that holds objects or lists");
         }
         let is_many = is_list || is_object;
@@ -329,7 +332,9 @@ impl<'n> Written<'n> {
             (Place::Query, "form") => Ok(Self::Query(ArgumentStyle::Comma, members)),
             (Place::Query, "spaceDelimited") => Ok(Self::Query(ArgumentStyle::Space, members)),
             (Place::Query, "pipeDelimited") => Ok(Self::Query(ArgumentStyle::Pipe, members)),
-            (Place::Query, "deepObject") if is_object && !parameter.is_deeper(document) => {
+            (Place::Query, "deepObject")
+                if is_object && !parameter.has_member(document, |schema| is_deep(document, schema)) =>
+            {
                 Ok(Self::Query(ArgumentStyle::Deep, None))
             }
             (Place::Query, "deepObject") => Ok(Self::Query(ArgumentStyle::Nested, None)),
@@ -345,25 +350,13 @@ impl<'n> Written<'n> {
 }
 
 impl<'n> Parameter<'n> {
-    /// Returns whether a member of an object is known to be an object or a list.
-    fn is_deep(&self, document: &Document<'n>) -> bool {
+    /// Returns whether any member of an object is known to be of a kind.
+    fn has_member(&self, document: &Document<'n>, is_of_kind: impl Fn(&At<'n>) -> bool) -> bool {
         let before = document.findings();
         let resolved = self.schema.as_ref().and_then(|schema| document.resolve(schema).ok());
         document.forget(before);
         let properties = resolved.and_then(|resolved| resolved.get("properties"));
-        properties.iter().flat_map(At::members).any(|(_, schema)| shape(document, &schema).is_some())
-    }
-
-    /// Returns whether a member of an object is an object, or a list of objects or lists.
-    fn is_deeper(&self, document: &Document<'n>) -> bool {
-        let before = document.findings();
-        let resolved = self.schema.as_ref().and_then(|schema| document.resolve(schema).ok());
-        document.forget(before);
-        let properties = resolved.and_then(|resolved| resolved.get("properties"));
-        properties
-            .iter()
-            .flat_map(At::members)
-            .any(|(_, schema)| shape(document, &schema) == Some(ResponseType::Object) || is_nested(document, &schema))
+        properties.iter().flat_map(At::members).any(|(_, schema)| is_of_kind(&schema))
     }
 
     /// Returns the members of an object that has no others.

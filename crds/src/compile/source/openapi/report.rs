@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tamis_config::{Auth, AuthKind};
+use tamis_config::Auth;
 
 use super::super::report::{ApiReport, ApiTool};
 use super::super::{Converted, DocumentAt, Selection};
 use super::document::{At, Document};
 use super::{Conversion, convert, prune};
+use crate::compile::auth::kind;
 use crate::read::api;
 use crate::resources::AuthType;
 
@@ -35,11 +36,18 @@ pub(super) fn examined(
         Err(finding) => return none(*finding),
     };
     let source = DocumentAt { file: &file, field: "", node: &node };
-    let own = match Document::new(&file, "", &node) {
-        Ok(document) => auth(&document),
+    let document = match Document::new(&file, "", &node) {
+        Ok(document) => document,
         Err(finding) => return none(finding),
     };
-    let credential = own.as_ref().filter(|_| authenticated).map(|(kind, name)| credential(*kind, name.clone()));
+    let own = auth(&document);
+    let credential = own.as_ref().filter(|_| authenticated).map(|(of, name)| Auth {
+        kind: kind(*of),
+        name: name.clone(),
+        prefix: None,
+        username: None,
+        credential: None,
+    });
     let Conversion { base_url, tools, left_out, unselected, names, findings } =
         convert(source, Selection { include, exclude: &[] }, credential.as_ref(), own_url);
     let matches = |pattern: &String| names.iter().any(|name| tamis_config::matches_pattern(pattern, name));
@@ -52,7 +60,6 @@ pub(super) fn examined(
         auth: own,
         ..ApiReport::default()
     };
-    let Ok(document) = Document::new(&file, "", &node) else { return (report, tools) };
     let info = document.root().get("info");
     let text = |key: &str| info.as_ref().and_then(|info| info.text_of(key)).map(str::to_owned);
     (report.title, report.version) = (text("title"), text("version"));
@@ -60,19 +67,6 @@ pub(super) fn examined(
     report.pruned = prune::prune(&document, &kept);
     report.tools = tools.iter().map(|(name, tool)| ApiTool::new(name.clone(), tool.clone())).collect();
     (report, tools)
-}
-
-/// Returns how a service is authenticated whose manifest has this `auth`.
-fn credential(kind: AuthType, name: Option<String>) -> Auth {
-    let kind = match kind {
-        AuthType::Header => AuthKind::Header,
-        AuthType::Bearer => AuthKind::Bearer,
-        AuthType::Basic => AuthKind::Basic,
-        AuthType::Query => AuthKind::Query,
-        AuthType::Body => AuthKind::Body,
-        AuthType::None => AuthKind::None,
-    };
-    Auth { kind, name, prefix: None, username: None, credential: None }
 }
 
 /// Returns the first of the document's security requirements that one credential satisfies, or else the first of its schemes.
