@@ -68,6 +68,14 @@ pub(super) fn on_object(kind: &str) -> Vec<Json> {
     }
 }
 
+/// Some document is named.
+const ANY_DOCUMENT: &str = "has(self.inline) || has(self.file) || has(self.configMapRef)";
+/// Not two of them, with what is said otherwise.
+const ONE_DOCUMENT: (&str, &str) = (
+    "!has(self.inline) || !has(self.configMapRef)",
+    "`configMapRef` and `inline` are mutually exclusive; remove one of them",
+);
+
 fn rules<const N: usize>(rules: [(&str, &str); N]) -> Json {
     json!({ RULES: rules.map(|(cel, message)| rule(cel, message)).to_vec() })
 }
@@ -240,14 +248,8 @@ fn manifest() -> Vec<(&'static str, Json)> {
                     "!has(self.file)",
                     "`file` names a file next to the manifest, and a cluster has none; name a ConfigMap in `configMapRef`, or write the schema into `inline`",
                 ),
-                (
-                    "has(self.inline) || has(self.file) || has(self.configMapRef)",
-                    "has no schema; name a ConfigMap in `configMapRef`, or write it into `inline`",
-                ),
-                (
-                    "!has(self.inline) || !has(self.configMapRef)",
-                    "`configMapRef` and `inline` are mutually exclusive; remove one of them",
-                ),
+                (ANY_DOCUMENT, "has no schema; name a ConfigMap in `configMapRef`, or write it into `inline`"),
+                ONE_DOCUMENT,
             ]),
         ),
         ("GraphQlSpec.file", text(MAX_NAME)),
@@ -260,14 +262,8 @@ fn manifest() -> Vec<(&'static str, Json)> {
                     "!has(self.file)",
                     "`file` names a file next to the manifest, and a cluster has none; name a ConfigMap in `configMapRef`, or write the operations into `inline`",
                 ),
-                (
-                    "has(self.inline) || has(self.file) || has(self.configMapRef)",
-                    "has no document; name a ConfigMap in `configMapRef`, or write it into `inline`",
-                ),
-                (
-                    "!has(self.inline) || !has(self.configMapRef)",
-                    "`configMapRef` and `inline` are mutually exclusive; remove one of them",
-                ),
+                (ANY_DOCUMENT, "has no document; name a ConfigMap in `configMapRef`, or write it into `inline`"),
+                ONE_DOCUMENT,
             ]),
         ),
         ("GraphQlOperationsSpec.file", text(MAX_NAME)),
@@ -279,13 +275,10 @@ fn manifest() -> Vec<(&'static str, Json)> {
                     "`file` names a file next to the manifest, and a cluster has none; name a ConfigMap in `configMapRef`, or write the .proto texts into `inline`",
                 ),
                 (
-                    "has(self.inline) || has(self.file) || has(self.configMapRef)",
+                    ANY_DOCUMENT,
                     "has no document; name a ConfigMap in `configMapRef`, or write the .proto texts into `inline`",
                 ),
-                (
-                    "!has(self.inline) || !has(self.configMapRef)",
-                    "`configMapRef` and `inline` are mutually exclusive; remove one of them",
-                ),
+                ONE_DOCUMENT,
                 ("!has(self.reflection) || !self.reflection", "`reflection: true` is not implemented yet; remove it"),
             ]),
         ),
