@@ -129,16 +129,13 @@ pub(super) async fn filtered(
             // What no filter has seen passes an enforced boundary only where no filter applies.
             let passes = enforcement == Enforcement::Advisory || !tool.filtered;
             let mut media = if passes { std::mem::take(&mut answer.media) } else { Vec::new() };
-            if let Some(errors) = answer.errors.take().filter(|_| enforcement == Enforcement::Advisory) {
+            let errors = answer.errors.take().filter(|_| enforcement == Enforcement::Advisory);
+            if errors.is_some() || answer.cut.is_some() {
                 let shown = notice.iter().fold(text.clone(), |shown, notice| shown + notice);
                 let limit = active.limits.output;
                 let allows = |warning: &str| exposition.allows_with(&shown, warning, limit, asked_budget);
-                media.extend(errors_block(&errors, allows));
-            }
-            if let Some(cut) = answer.cut {
-                let shown = notice.iter().fold(text.clone(), |shown, notice| shown + notice);
-                let allows = exposition.allows_with(&shown, cut, active.limits.output, asked_budget);
-                media.extend(allows.then(|| text_block(cut)));
+                media.extend(errors.and_then(|errors| errors_block(&errors, allows)));
+                media.extend(answer.cut.filter(|cut| allows(cut)).map(text_block));
             }
             let meta = answer.meta.take().filter(|_| enforcement == Enforcement::Advisory);
             let result = ToolResult { text, notice, media, structured, is_error: false, filter, meta };
