@@ -27,7 +27,7 @@ async fn a_server_asks_and_the_answer_reaches_it_through_any_gateway() {
             let question = call.next().await;
             assert_eq!(question["method"], asked["method"], "{question}");
             assert_eq!(question["params"], asked.get("params").cloned().unwrap_or_default(), "{question}");
-            assert!(!question.to_string().contains("up-"), "the server's session: {question}");
+            assert!(!question.to_string().contains("upstream-session"), "the server's session: {question}");
             let (status, body) = session.answer(answerer, &question["id"], answer).await;
             assert_eq!((status, &*body), (202, ""));
             ids.push(question["id"].clone());
@@ -193,7 +193,7 @@ async fn a_server_of_both_eras_is_spoken_to_in_that_of_the_caller() {
     assert_eq!(session.answer(1, &question["id"], r#""result":{"action":"decline"}"#).await.0, 202);
     assert!(text(&call.next().await).contains("decline"));
     let calls = server.seen(Some("tools/call"));
-    assert_eq!(calls[0].0, "up-0");
+    assert_eq!(calls[0].0, "upstream-session-0");
     // A caller that cannot be asked needs no session.
     let (id, _) = read(group.gateways[0].post("advisory", "{}").send().await.unwrap()).await;
     assert_eq!(id, 400);

@@ -134,7 +134,7 @@ async fn answer(server: &Asker, session: Option<String>, body: &Bytes) -> Respon
         }
         "server/discover" => return StatusCode::NOT_FOUND.into_response(),
         "initialize" => {
-            let session = format!("up-{}", server.sessions.fetch_add(1, Ordering::SeqCst));
+            let session = format!("upstream-session-{}", server.sessions.fetch_add(1, Ordering::SeqCst));
             server.state.lock().unwrap().sessions.insert(session.clone());
             let version = message["params"]["protocolVersion"].clone();
             let mut response = reply(json!({"protocolVersion": version, "capabilities": {}, "serverInfo": {}}));
