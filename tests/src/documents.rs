@@ -115,6 +115,34 @@ spec:
   filters: [internal]
 "#;
 
+/// Returns two expositions of a service: `open` without filters, and `closed` of one tool, of which an `Enforced` filter selects members.
+#[must_use]
+pub fn open_and_closed(service: &str, version: &str, tool: &str, select: &str) -> String {
+    let service = format!("{{name: {service}, version: '{version}'}}");
+    format!(
+        "---
+apiVersion: tamis.dev/v1alpha1
+kind: Exposition
+metadata: {{name: open}}
+spec: {{service: {service}, filters: []}}
+---
+apiVersion: tamis.dev/v1alpha1
+kind: ToolsFilters
+metadata: {{name: closed}}
+spec:
+  name: closed
+  service: {service}
+  enforcement: Enforced
+  filters: {{{tool}: {{root: '', select: {{{select}}}}}}}
+---
+apiVersion: tamis.dev/v1alpha1
+kind: Exposition
+metadata: {{name: closed}}
+spec: {{service: {service}, filters: [closed], tools: {{include: [{tool}]}}}}
+"
+    )
+}
+
 /// The Enforced set and its exposition: fewer fields of fewer tools.
 pub const PARTNER: &str = r#"
 apiVersion: tamis.dev/v1alpha1

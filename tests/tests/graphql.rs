@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use tamis_tests::documents::{Folder, copy_folder};
+use tamis_tests::documents::{Folder, copy_folder, open_and_closed};
 use tamis_tests::servers::{Strawberry, Yoga};
 use tamis_tests::{Gateway, Options, Rpc, binary, root};
 
@@ -48,11 +48,6 @@ spec:
       type FollowerConnection { totalCount: Int!, nodes: [User] }
 ---
 apiVersion: tamis.dev/v1alpha1
-kind: Exposition
-metadata: {name: open}
-spec: {service: {name: github, version: '1'}, filters: []}
----
-apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
 metadata: {name: short}
 spec:
@@ -64,26 +59,13 @@ apiVersion: tamis.dev/v1alpha1
 kind: Exposition
 metadata: {name: short}
 spec: {service: {name: github, version: '1'}, filters: [short], tools: {include: [user]}}
----
-apiVersion: tamis.dev/v1alpha1
-kind: ToolsFilters
-metadata: {name: closed}
-spec:
-  name: closed
-  service: {name: github, version: '1'}
-  enforcement: Enforced
-  filters: {user: {root: '', select: {login: login, bio: bio}}}
----
-apiVersion: tamis.dev/v1alpha1
-kind: Exposition
-metadata: {name: closed}
-spec: {service: {name: github, version: '1'}, filters: [closed], tools: {include: [user]}}
 "#;
 
 async fn start() -> Result<(Yoga, Folder, Gateway)> {
     let server = Yoga::start().await?;
     let folder = Folder::new()?;
     folder.write("github.yaml", &MANIFEST.replace("URL", &server.url()))?;
+    folder.write("expositions.yaml", &open_and_closed("github", "1", "user", "login: login, bio: bio"))?;
     let gateway = Gateway::start(folder.path()).await?;
     Ok((server, folder, gateway))
 }
@@ -297,7 +279,8 @@ async fn an_api_is_asked_for_its_schema_and_called() -> Result<()> {
     ensure!(said.contains("3 of 3 fields and operations became tools"), "{imported:?}");
     let manifest = std::fs::read_to_string(folder.path().join("orders.yaml"))?;
     ensure!(!manifest.contains(Strawberry::TOKEN) && manifest.contains("secretRef:"), "{manifest}");
-    folder.write("exposition.yaml", EXPOSITIONS)?;
+    let expositions = open_and_closed("orders", "1.0.0", "stock", "name: name, stock: stock");
+    folder.write("exposition.yaml", &expositions)?;
     let environment = vec![("TAMIS_SECRET_ORDERS_TOKEN".to_owned(), Strawberry::TOKEN.to_owned())];
     let gateway = Gateway::with(folder.path(), &Options { environment, ..Options::default() }).await?;
     let open = gateway.rpc("open")?;
@@ -322,23 +305,3 @@ async fn an_api_is_asked_for_its_schema_and_called() -> Result<()> {
     assert!(!answer.to_string().contains("secret-7f3a"), "{answer}");
     Ok(())
 }
-
-const EXPOSITIONS: &str = "apiVersion: tamis.dev/v1alpha1
-kind: Exposition
-metadata: {name: open}
-spec: {service: {name: orders, version: 1.0.0}, filters: []}
----
-apiVersion: tamis.dev/v1alpha1
-kind: ToolsFilters
-metadata: {name: closed}
-spec:
-  name: closed
-  service: {name: orders, version: 1.0.0}
-  enforcement: Enforced
-  filters: {stock: {root: '', select: {name: name, stock: stock}}}
----
-apiVersion: tamis.dev/v1alpha1
-kind: Exposition
-metadata: {name: closed}
-spec: {service: {name: orders, version: 1.0.0}, filters: [closed], tools: {include: [stock]}}
-";

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tamis_tests::cluster::Etcd;
-use tamis_tests::documents::{Folder, copy_folder};
+use tamis_tests::documents::{Folder, copy_folder, open_and_closed};
 use tamis_tests::grpc::{GrpcServer, Reply};
 use tamis_tests::{Gateway, Options, root};
 use tonic::{Code, Status};
@@ -83,25 +83,6 @@ spec:
 PROTO
 ---
 apiVersion: tamis.dev/v1alpha1
-kind: Exposition
-metadata: {name: open}
-spec: {service: {name: shop, version: '1'}, filters: []}
----
-apiVersion: tamis.dev/v1alpha1
-kind: ToolsFilters
-metadata: {name: closed}
-spec:
-  name: closed
-  service: {name: shop, version: '1'}
-  enforcement: Enforced
-  filters: {Shop_Get: {root: '', select: {id: id, stock: stock, serial: serialNumber}}}
----
-apiVersion: tamis.dev/v1alpha1
-kind: Exposition
-metadata: {name: closed}
-spec: {service: {name: shop, version: '1'}, filters: [closed], tools: {include: [Shop_Get]}}
----
-apiVersion: tamis.dev/v1alpha1
 kind: ToolsFilters
 metadata: {name: few}
 spec:
@@ -156,6 +137,8 @@ async fn start() -> Result<(GrpcServer, Folder, Gateway)> {
     let indented: String = PROTO.lines().map(|line| format!("        {line}\n")).collect();
     let manifest = MANIFEST.replace("ENDPOINT", &server.endpoint()).replace("PROTO\n", &indented);
     folder.write("shop.yaml", &manifest)?;
+    let select = "id: id, stock: stock, serial: serialNumber";
+    folder.write("expositions.yaml", &open_and_closed("shop", "1", "Shop_Get", select))?;
     let environment = vec![("TAMIS_SECRET_SHOP_TOKEN".to_owned(), "t0ken-9c1d".to_owned())];
     let gateway = Gateway::with(folder.path(), &Options { environment, ..Options::default() }).await?;
     Ok((server, folder, gateway))

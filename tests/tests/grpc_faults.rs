@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, pem::PemObject as _};
 
-/// What no caller under `Enforced` may see, and nobody if the call fails.
+/// What no caller under `Enforced` may see, and no caller at all if the call fails.
 const PRIVATE: &str = "PRIVATE-5c21";
 /// The time that a call may take, and a bound on how long it takes.
 const TIMEOUT: &str = "1s";

@@ -2,31 +2,11 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use tamis_tests::documents::Folder;
+use tamis_tests::documents::{Folder, open_and_closed};
 use tamis_tests::grpc::{GrpcServer, Reply};
 use tamis_tests::servers::Grpcio;
 use tamis_tests::{Gateway, Options, binary};
 use tonic::Status;
-
-const EXPOSITIONS: &str = "apiVersion: tamis.dev/v1alpha1
-kind: Exposition
-metadata: {name: open}
-spec: {service: {name: orders, version: 1.0.0}, filters: []}
----
-apiVersion: tamis.dev/v1alpha1
-kind: ToolsFilters
-metadata: {name: closed}
-spec:
-  name: closed
-  service: {name: orders, version: 1.0.0}
-  enforcement: Enforced
-  filters: {Orders_Get: {root: '', select: {id: id, units: total.units}}}
----
-apiVersion: tamis.dev/v1alpha1
-kind: Exposition
-metadata: {name: closed}
-spec: {service: {name: orders, version: 1.0.0}, filters: [closed], tools: {include: [Orders_Get]}}
-";
 
 /// Runs `tamis import grpc --reflection URL`, with a token in the environment.
 async fn import(url: &str, folder: &Folder, token: Option<&str>, more: &[&str]) -> Result<(bool, String)> {
@@ -53,7 +33,8 @@ async fn a_server_describes_itself_and_is_called() -> Result<()> {
         ensure!(done && said.contains("2 of 2 methods became tools"), "{version}: {said}");
         let manifest = std::fs::read_to_string(folder.path().join("orders.yaml"))?;
         ensure!(!manifest.contains(Grpcio::TOKEN) && manifest.contains("secretRef:"), "{manifest}");
-        folder.write("exposition.yaml", EXPOSITIONS)?;
+        let expositions = open_and_closed("orders", "1.0.0", "Orders_Get", "id: id, units: total.units");
+        folder.write("exposition.yaml", &expositions)?;
         let environment = vec![("TAMIS_SECRET_ORDERS_TOKEN".to_owned(), Grpcio::TOKEN.to_owned())];
         let gateway = Gateway::with(folder.path(), &Options { environment, ..Options::default() }).await?;
         let (open, closed) = (gateway.rpc("open")?, gateway.rpc("closed")?);

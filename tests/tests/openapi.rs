@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, Uri};
 use serde_json::{Value, json};
-use tamis_tests::documents::Folder;
+use tamis_tests::documents::{Folder, open_and_closed};
 use tamis_tests::{Gateway, Rpc};
 use tokio::net::TcpListener;
 
@@ -50,25 +50,6 @@ metadata: {name: pets}
 spec:
   version: '1'
   openapi: {file: api.yaml, operations: {exclude: [picture]}}
----
-apiVersion: tamis.dev/v1alpha1
-kind: Exposition
-metadata: {name: open}
-spec: {service: {name: pets, version: '1'}, filters: []}
----
-apiVersion: tamis.dev/v1alpha1
-kind: ToolsFilters
-metadata: {name: closed}
-spec:
-  name: closed
-  service: {name: pets, version: '1'}
-  enforcement: Enforced
-  filters: {changePets: {root: '', select: {target: target}}}
----
-apiVersion: tamis.dev/v1alpha1
-kind: Exposition
-metadata: {name: closed}
-spec: {service: {name: pets, version: '1'}, filters: [closed], tools: {include: [changePets]}}
 ";
 
 /// Starts an API that answers with what it received; its URL.
@@ -97,6 +78,7 @@ async fn operations_are_called_filtered_and_followed() -> Result<()> {
     let folder = Folder::new()?;
     folder.write("api.yaml", &api)?;
     folder.write("pets.yaml", MANIFEST)?;
+    folder.write("expositions.yaml", &open_and_closed("pets", "1", "changePets", "target: target"))?;
     let gateway = Gateway::start(folder.path()).await?;
     let (open, closed) = (gateway.rpc("open")?, gateway.rpc("closed")?);
     let tools = open.tools().await?;
